@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from sparsenet import BlendClassifier, ExtremeClassifier, metrics, read
+from sparsenet import BlendClassifier, ExtremeClassifier, metrics
+from sparsenet.data import read_xmc
 from sparsenet.engines.network import options
 from sparsenet.engines.network.options import AUTO, AutoRules
 from sparsenet.engines.network.training import TrialRules
@@ -46,7 +47,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     for folder in given.data:
-        train, test = (read(next(folder.glob(f"{part}.txt*"))) for part in ("train", "test"))
+        train, test = (read_xmc(next(folder.glob(f"{part}.txt*"))) for part in ("train", "test"))
         X, Y = csr_array(train.X), csr_array(train.Y)
         if given.points:
             some = np.random.default_rng(0).choice(X.shape[0], given.points, replace=False)

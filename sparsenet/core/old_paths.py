@@ -69,7 +69,7 @@ NEW_PATHS = {
     "sparsenet.training.budget": "engines.network.training.budget",
     "sparsenet.training.checkpoints": "engines.network.training.checkpoints",
     "sparsenet.training.config": "engines.network.training.training_config",
-    "sparsenet.training.keeping": "engines.network.training.keeping",
+    "sparsenet.training.keeping": "engines.network.training.checkpoints",
     "sparsenet.training.reports": "engines.network.training.reports",
     "sparsenet.training.trainer": "engines.network.training.trainer",
     "sparsenet.training.trial": "engines.network.training.trial",

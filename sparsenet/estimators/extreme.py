@@ -49,10 +49,9 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         memory, or to allow five epochs within `time_budget` (without validation).
 
         With more than 1,024 labels, two epochs or more and a sampler other than LSH, the hidden units are tested after
-        a third of the epochs. They are dropped if the network is no worse without them. Otherwise the final deep scores
-        are scaled down if that helps. The test uses the validation data, if these are 512 points or more. Without
-        validation, it holds out a 64th of at least 16,384 points (512 to 2,048). The hold-out also corrects the scores
-        of frequent labels and calibrates the probabilities.
+        a third of the epochs. They are dropped if the network is no worse without them. The test uses the validation
+        data, if these are 512 points or more. Without validation, it holds out a 64th of at least 16,384 points (512 to
+        2,048). The hold-out also corrects the scores of frequent labels and calibrates the probabilities.
     wide : bool
         Use a wide path.
     activation : {"relu", "linear", "tanh"}

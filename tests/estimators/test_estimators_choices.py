@@ -12,6 +12,7 @@ from sparsenet.engines.network import building, options, sizing
 from sparsenet.engines.network.optim import SGD
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import RandomSampler
+from sparsenet.engines.network.training.checkpoints import Checkpoint
 from tests.support.planted import X, Y, fast
 
 
@@ -69,7 +70,7 @@ def test_reports_the_final_hash_family(capsys, tmp_path):
     model = fast(**parameters, verbose=1).fit(X, Y)
     how, why = model.choices_["sampler"][:2]
     assert how.startswith(("lsh: simhash, ", "lsh: dwta, ", "lsh: minhash, "))
-    assert "what samples held of the best five labels by 50 tables: simhash " in why
+    assert "recall of the best five labels with 50 tables: simhash " in why
     assert f"sparsenet: chose sampler={how} ({why})" in capsys.readouterr().err
     model.save(tmp_path / "model")
     assert ExtremeClassifier.load(tmp_path / "model").choices_["sampler"][0] == how
@@ -121,7 +122,7 @@ def needs(hidden, wide_budget=1024):
 def test_memory_bounds_the_width(hidden):
     model = auto(memory_limit=needs(hidden)).fit(X, Y)
     assert width(model) == hidden
-    assert (model.choices_["hidden"][1] == "no more fits into the memory there is") == (hidden < 256)
+    assert (model.choices_["hidden"][1] == "the most that fits into the memory") == (hidden < 256)
     assert model.choices_["wide_budget"][0] == 1024
 
 
@@ -182,7 +183,7 @@ def test_measuring_the_pace_changes_nothing(optimizer, sampler):
 def test_little_time_drops_the_deep_path():
     model = auto(time_budget=1e-6).fit(X, Y)
     assert width(model) == 0
-    assert model.choices_["hidden"][:2] == (0, "no more fits into the time there is")
+    assert model.choices_["hidden"][:2] == (0, "the most that fits into the time")
 
 
 def test_a_saved_model_keeps_its_size(tmp_path):

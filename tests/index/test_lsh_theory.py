@@ -6,7 +6,7 @@ from scipy.stats import spearmanr
 
 from sparsenet import kernels
 from sparsenet.index.hashing import LSHConfig, LSHIndex
-from sparsenet.index.hashing.families import DWTA, SimHash, _permuted, make_family
+from sparsenet.index.hashing.families import DWTA, HASH_FAMILIES, SimHash, _permuted
 from sparsenet.index.hashing.frame import Frame
 
 N_HASHES = 4000
@@ -145,7 +145,7 @@ def test_simhash_sums_are_exact_in_float32():
 
 def test_vectors_beyond_the_radius_keep_their_direction():
     config = LSHConfig(n_tables=10, n_bits=16)
-    family = make_family(config, 32)
+    family = HASH_FAMILIES[config.family](config, 32)
     frame = Frame(center=np.zeros(33, np.float32), radius=1.0)
     weight = np.random.default_rng(0).standard_normal((1, 32)).astype(np.float32)
     weight /= np.linalg.norm(weight)

@@ -27,7 +27,7 @@ from sparsenet.demo.docstring_points import name_words, sentences
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.vocabulary import Vocabulary
-from sparsenet.index.hashing.families import _words, make_family
+from sparsenet.index.hashing.families import HASH_FAMILIES, _words
 from sparsenet.index.hashing.frame import measure
 from sparsenet.index.hashing.hash_index import LSHIndex
 
@@ -90,7 +90,7 @@ def hashed(family: str) -> dict[str, str]:
     """Hash labels and points by one family, and search for the points."""
     weight, bias, hidden = numbers(1, 300, 20), numbers(2, 300), np.maximum(numbers(3, 40, 20), 0)
     config = LSHConfig(family=family, n_tables=6, n_bits=9)
-    functions = make_family(config, 20)
+    functions = HASH_FAMILIES[config.family](config, 20)
     frame, lengths = measure(weight, bias, config.covered, config.headroom)
     labels = functions.codes(functions.label_vectors(frame, weight, bias), 1)
     index = LSHIndex(config, n_labels=300, width=20)

@@ -16,7 +16,7 @@ from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.network.network_holdout import split_points
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import CheckpointError, checkpoints
-from sparsenet.engines.network.training.fingerprint import DATA, data_of, differences, fingerprint
+from sparsenet.engines.network.training.fingerprint import DATA, data_of, fingerprint, mismatch
 from sparsenet.features.targets import Points
 from sparsenet.selection.holdout import Holdout
 
@@ -105,8 +105,4 @@ def _check_same_run(options: NetworkOptions, points: Points, holdout: Holdout | 
     unknown = UNKNOWN_YET | ({"epochs"} if options.epochs is None else set())  # scouting may find fewer
     known = {name: value for name, value in now.items() if name not in unknown}
     if any(before.get(name) != value for name, value in known.items()):
-        there, here = differences({**before, "parameters": []}, {**known, "parameters": []})
-        raise CheckpointError(
-            f"{place} is the checkpoint of a run with other data or settings: that had {there}; this one has {here}; "
-            "give the same ones, or remove it to start afresh"
-        )
+        raise CheckpointError(mismatch(place, {**before, "parameters": []}, {**known, "parameters": []}))

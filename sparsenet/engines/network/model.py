@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,44 +130,44 @@ class Network:
         k = integer("k", k, 1, self.output.n_labels)
         labels = np.empty((len(features), k), np.int32)
         scores = np.empty((len(features), k), np.float32)
-        done = 0
-        for block in self.blocks(features):
-            units = self.hidden_units(block, threads)
-            end = done + len(block)
-            labels[done:end], scores[done:end] = self.output.topk(block, units, k, threads)
-            done = end
+        for own, block, units in self._with_units(features, threads):
+            labels[own], scores[own] = self.output.topk(block, units, k, threads)
             if on_block:
-                on_block(done)
+                on_block(own.stop)
         return labels, scores
 
     def scores_of(self, features: Rows, labels: I32, threads: int) -> F32:
         """Score only the candidate `labels` of each point, (n, c); return scores of the same shape."""
         self.check_ready(features)
-        scores, done = np.empty(labels.shape, np.float32), 0
-        for block in features.blocks(MAX_POINTS):
-            own = slice(done, done + len(block))
-            units = self.hidden_units(block, threads)
+        scores = np.empty(labels.shape, np.float32)
+        for own, block, units in self._with_units(features, threads, features.blocks(MAX_POINTS)):
             scores[own] = self.output.scores_of(block, units, labels[own], threads)
-            done = own.stop
         return scores
 
     def all_scores(self, features: Rows, threads: int) -> F32:
         """Score every label, (n, n_labels), unsorted; equal to the scores of `topk` up to rounding."""
         self.check_ready(features)
-        scores, done = np.empty((len(features), self.output.n_labels), np.float32), 0
-        for block in self.blocks(features):
-            end = done + len(block)
-            scores[done:end] = self.output.all_scores(block, self.hidden_units(block, threads), threads)
-            done = end
+        scores = np.empty((len(features), self.output.n_labels), np.float32)
+        for own, block, units in self._with_units(features, threads):
+            scores[own] = self.output.all_scores(block, units, threads)
         return scores
 
     def log_totals(self, features: Rows, threads: int) -> F32:
         """Compute the log-sum-exp of all scores of each point, the logarithm of the softmax denominator."""
         self.check_ready(features)
-        totals = [
-            self.output.log_totals(block, self.hidden_units(block, threads), threads) for block in self.blocks(features)
-        ]
-        return np.concatenate([np.empty(0, np.float32), *totals])
+        totals = np.empty(len(features), np.float32)
+        for own, block, units in self._with_units(features, threads):
+            totals[own] = self.output.log_totals(block, units, threads)
+        return totals
+
+    def _with_units(
+        self, features: Rows, threads: int, blocks: Iterable[Rows] | None = None
+    ) -> Iterator[tuple[slice, Rows, F32]]:
+        """Yield the place, the points and the hidden units of each block."""
+        done = 0
+        for block in self.blocks(features) if blocks is None else blocks:
+            yield slice(done, done + len(block)), block, self.hidden_units(block, threads)
+            done += len(block)
 
     def wide_alone(self) -> Network:
         """Return a network without hidden units that shares this one's wide path and biases."""

@@ -26,9 +26,6 @@ from sparsenet.engines.network.wide import Touched, WidePath
 from sparsenet.index.exact import exact_topk
 from sparsenet.kernels.types import F32, I32
 
-#: Labels in a block when all labels are scored.
-LABEL_BLOCK = 8192
-
 
 class _LastBatch(NamedTuple):
     """The last batch's hidden units and changed rows, passed to the sampler after the update."""
@@ -86,12 +83,13 @@ class SampledOutput:
         optimizer: Optimizer | None = None,
         bias_optimizer: Optimizer | None = None,
     ) -> None:
+        self.label_block = 8192  # labels in a block when all are scored
         n_inputs, n_labels = integer("n_inputs", n_inputs, 0, MAX_WIDTH), integer("n_labels", n_labels, 1, MAX_WIDTH)
         n_negatives = integer("n_negatives", n_negatives, 1, MAX_WIDTH)
         if n_inputs == 0 and wide is None:
             raise ValueError("an output layer needs hidden units (n_inputs > 0), a wide path, or both")
         if n_inputs == 0 and isinstance(sampler, LSHSampler):
-            raise ValueError("an LSHSampler looks at hidden units: it needs n_inputs > 0")
+            raise ValueError("an LSHSampler hashes hidden units: it needs n_inputs > 0")
         if per_sample and wide is not None:
             raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
         self.n_inputs, self.n_labels = n_inputs, n_labels
@@ -236,8 +234,8 @@ class SampledOutput:
         """Compute the log-sum-exp of all scores of each point, (n,), in blocks of labels."""
         context, postings = Pass(threads), Slots(features.width).transpose(features)
         total = np.full(len(features), -np.inf)
-        for begin in range(0, self.n_labels, LABEL_BLOCK):
-            labels = np.arange(begin, min(begin + LABEL_BLOCK, self.n_labels), dtype=np.int32)
+        for begin in range(0, self.n_labels, self.label_block):
+            labels = np.arange(begin, min(begin + self.label_block, self.n_labels), dtype=np.int32)
             tile = self._scores(labels, postings, hidden, context)[0]
             largest = tile.max(axis=0)
             total = np.logaddexp(total, largest + np.log(np.exp(tile - largest).sum(axis=0, dtype=np.float64)))
@@ -294,7 +292,7 @@ class SampledOutput:
         """Score every label, (n, n_labels), in blocks of labels."""
         context, postings = Pass(threads), Slots(features.width).transpose(features)
         scores = np.empty((len(features), self.n_labels), np.float32)
-        for begin in range(0, self.n_labels, LABEL_BLOCK):
-            labels = np.arange(begin, min(begin + LABEL_BLOCK, self.n_labels), dtype=np.int32)
+        for begin in range(0, self.n_labels, self.label_block):
+            labels = np.arange(begin, min(begin + self.label_block, self.n_labels), dtype=np.int32)
             scores[:, begin : begin + len(labels)] = self._scores(labels, postings, hidden, context)[0].T
         return scores

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparsenet.core.memory import own_bytes
+from sparsenet.core.memory import arrays_of, own_bytes
 from sparsenet.core.progress import parts_done
 from sparsenet.core.ranked import share_right
 from sparsenet.engines.network.building import build
@@ -38,7 +38,7 @@ def scout(options: NetworkOptions, points: TrainingPoints, *, held: int, seed: i
     rest, held_out = split
     if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_scores:
         return options
-    held += own_bytes([*rest, *held_out])
+    held += own_bytes([*rest, *held_out], arrays_of(*points.train))
     network, built = build(replace(options, verbose=False), *rest, held=held, seed=seed, threads=threads)
     n_epochs = options.n_epochs(n_points)
     config = replace(built, epochs=n_epochs).training(len(rest[0]), seed=seed, threads=threads)

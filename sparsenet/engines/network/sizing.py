@@ -22,6 +22,7 @@ from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
+from sparsenet.engines.network.training.fingerprint import AFRESH
 from sparsenet.features.scaling import Scaling
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
@@ -153,35 +154,35 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
         if not possible[name]:
             raise CheckpointError(
                 f"{checkpoint} is the checkpoint of a run with {name}={value}, which {name}='auto' would not choose: "
-                f"set {name} to that, or {checkpoints.AFRESH}"
+                f"set {name} to that, or {AFRESH}"
             )
     return replace(options, resumed=True, **kept)
 
 
 def explain_sizes(options: NetworkOptions, network: Network, scaling: Scaling, n_points: int) -> Choices:
     """Return the chosen value of each "auto" parameter, and the reason."""
-    output, wide = network.output, network.output.wide
-    every = isinstance(output.sampler, AllSampler)
-    negatives = output.n_labels if every else output.n_negatives
-    size = {"hidden": sum(options.hidden), "wide_budget": options.wide_budget}
-    found: Choices = {name: _decision(options, name, value) for name, value in size.items()}
-    steps, why_epochs = (
-        -(-n_points // options.batch_size),
-        f"for {n_points:,} points in batches of {options.batch_size:,}",
-    )
-    found |= {
-        "n_negatives": Decision(negatives, "all labels" if every else f"of {output.n_labels:,} labels"),
-        "batch_size": Decision(options.batch_size, f"a pass over {n_points:,} points has {steps:,} steps"),
-        "precision": Decision("bfloat16" if output.bf16 else "float32", "what this CPU multiplies faster"),
-        "epochs": _decision(options, "epochs", options.n_epochs(n_points), why_epochs),
+    output, wide, optimizer, size = network.output, network.output.wide, options.optimizer, options.batch_size
+    n_steps = -(-n_points // size)
+    found: Choices = {
+        "hidden": _decision(options, "hidden", sum(options.hidden)),
+        "n_negatives": Decision(output.n_negatives, f"of {output.n_labels:,} labels"),
+        "batch_size": Decision(size, f"a pass over {n_points:,} points has {n_steps:,} steps"),
+        "precision": Decision("bfloat16" if output.bf16 else "float32", "the faster one on this CPU"),
+        "epochs": _decision(
+            options, "epochs", options.n_epochs(n_points), f"for {n_points:,} points in batches of {size:,}"
+        ),
         "normalize": scaling.explained(),
     }
-    optimizer = options.optimizer
+    if isinstance(output.sampler, AllSampler):
+        found["n_negatives"] = Decision(output.n_labels, "all labels")
     if options.hidden and isinstance(optimizer, Adam | Adagrad | SGD):
         found["learning_rate"] = options.because.get("learning_rate", Decision(None, ""))._replace(value=optimizer.rate)
-    if wide is not None and isinstance(wide.config.optimizer, Adagrad):
-        found["wide_learning_rate"] = Decision(wide.config.optimizer.rate, "in proportion to the starting weights")
-    return {name: choice for name, choice in found.items() if name in options.auto and (wide or "wide" not in name)}
+    if wide is not None:
+        found["wide_budget"] = _decision(options, "wide_budget", options.wide_budget)
+        if isinstance(wide.config.optimizer, Adagrad):
+            rate = wide.config.optimizer.rate
+            found["wide_learning_rate"] = Decision(rate, "in proportion to the initial weights")
+    return {name: choice for name, choice in found.items() if name in options.auto}
 
 
 def explain_hashing(network: Network) -> Choices:
@@ -191,8 +192,8 @@ def explain_hashing(network: Network) -> Choices:
         return {}
     config, shares = sampler.in_use, (f"{family} {100 * share:.0f} %" for family, share in sampler.found.items())
     how = f"lsh: {config.family}, {config.n_tables} tables of {config.n_bits} bits"
-    measured = f"what samples held of the best five labels by {TABLES} tables: {', '.join(shares)}"
-    why = measured if sampler.found else "a guess: too few points or steps to try others"
+    measured = f"recall of the best five labels with {TABLES} tables: {', '.join(shares)}"
+    why = measured if sampler.found else "a guess: too few points or steps to compare others"
     return {"sampler": Decision(how, why)}
 
 
@@ -222,7 +223,7 @@ def _decision(
     if name in options.because:
         return options.because[name]._replace(value=value)
     short_of = options.short_of.get(name)
-    return Decision(value, f"no more fits into the {short_of} there is" if short_of else usual)
+    return Decision(value, f"the most that fits into the {short_of}" if short_of else usual)
 
 
 def report_choices(choices: Choices, verbose: bool | None) -> None:

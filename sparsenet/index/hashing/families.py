@@ -7,39 +7,12 @@ that is exact arithmetic or comparison.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
 import numpy as np
 
 from sparsenet import kernels
 from sparsenet.index.hashing.frame import LENGTH, TINY, Frame
-from sparsenet.index.hashing.lsh_config import LSHConfig
+from sparsenet.index.hashing.lsh_config import Family, LSHConfig
 from sparsenet.kernels.types import F32, I32, U16, U64
-
-
-class HashFamily(Protocol):
-    """Interface of a hash family, as `LSHIndex` uses it."""
-
-    @property
-    def functions(self) -> F32 | I32:
-        """The array that defines the hash functions."""
-
-    def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
-        """Prepare rows of the output layer: weight (n, h), bias (n,)."""
-
-    def query_vectors(self, hidden: F32) -> F32:
-        """Prepare points: hidden (n, h)."""
-
-    def codes(self, vectors: F32, threads: int) -> U16:
-        """Hash prepared vectors: (n_tables, n)."""
-
-
-def make_family(config: LSHConfig, width: int) -> HashFamily:
-    """Build the hash functions of `config` for vectors of `width` units."""
-    families: dict[str, Callable[[LSHConfig, int], HashFamily]]
-    families = {"simhash": SimHash, "dwta": DWTA, "minhash": MinHash}
-    return families[config.family](config, width)
 
 
 class SimHash:
@@ -63,7 +36,7 @@ class SimHash:
         self._n_tables = config.n_tables
 
     def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
-        """See `HashFamily`: integers of length `LENGTH`, (n, h + 2)."""
+        """Prepare rows of the output layer: integers of length `LENGTH`, (n, h + 2)."""
         integers, squares = frame.quantized(frame.centered(weight, bias))
         lengths = np.sqrt(squares)
         integers = np.rint(integers * (LENGTH / np.maximum(lengths, LENGTH)).astype(np.float32)[:, None])
@@ -71,7 +44,7 @@ class SimHash:
         return np.column_stack((integers, completion.astype(np.float32)))
 
     def query_vectors(self, hidden: F32) -> F32:
-        """See `HashFamily`: integers of at most length `LENGTH`, (n, h + 2)."""
+        """Prepare points: integers of at most length `LENGTH`, (n, h + 2)."""
         out = np.zeros((len(hidden), hidden.shape[1] + 2), np.float32)
         out[:, :-2], out[:, -2] = hidden, 1
         peaks = np.abs(out).max(axis=1, keepdims=True)
@@ -79,7 +52,7 @@ class SimHash:
         return np.rint(out, out=out)
 
     def codes(self, vectors: F32, threads: int) -> U16:
-        """See `HashFamily`.
+        """Hash prepared vectors: (n_tables, n).
 
         The matrix product is exact in any order of summation, with or without fused operations. Partial sums are
         integers of at most ``length(vector) * length(projection)``, below 2**24 for widths up to `MAX_WIDTH`.
@@ -91,7 +64,19 @@ class SimHash:
         return codes
 
 
-class DWTA:
+class _Bins:
+    """Codes from the largest of a few coordinates a bin."""
+
+    functions: I32
+
+    def codes(self, vectors: F32, threads: int) -> U16:
+        """Hash prepared vectors: (n_tables, n)."""
+        codes = np.empty((len(self.functions), len(vectors)), np.uint16)
+        kernels.lsh_bin_codes(vectors, self.functions, codes, threads)
+        return codes
+
+
+class DWTA(_Bins):
     """Densified winner-take-all (Chen and Shrivastava 2018), aware of norm and bias.
 
     A bin compares a few random coordinates and returns the position of the largest. Zeros are skipped, and a bin with
@@ -112,7 +97,7 @@ class DWTA:
         self.functions[..., :-1] = _permuted(config.seed, width, shape)
 
     def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
-        """See `HashFamily`: (n, h + 1)."""
+        """Prepare rows of the output layer: (n, h + 1)."""
         centered = frame.centered(weight, bias)
         squares = frame.quantized(centered[:, :-1])[1]
         length = np.sqrt(squares) * (frame.radius / LENGTH) + centered[:, -1]
@@ -121,15 +106,11 @@ class DWTA:
         return centered
 
     def query_vectors(self, hidden: F32) -> F32:
-        """See `HashFamily`: (n, h + 1)."""
+        """Prepare points: (n, h + 1)."""
         return np.hstack((hidden, np.zeros((len(hidden), 1), np.float32)))
 
-    def codes(self, vectors: F32, threads: int) -> U16:
-        """See `HashFamily`."""
-        return _bin_codes(vectors, self.functions, threads)
 
-
-class MinHash:
+class MinHash(_Bins):
     """Densified one-permutation MinHash (Shrivastava 2017) of the set of a vector's large coordinates.
 
     A bin returns its first set member in the order of a random permutation: winner-take-all among zeros and ones. A
@@ -150,7 +131,7 @@ class MinHash:
         self.functions: I32 = _permuted(config.seed, width + self._n_padding, shape)
 
     def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
-        """See `HashFamily`: zeros and ones, (n, h + h / 2)."""
+        """Prepare rows of the output layer: zeros and ones, (n, h + h / 2)."""
         centered = frame.centered(weight, bias)
         present = centered[:, :-1] > np.float32(frame.radius / np.sqrt(weight.shape[1]))
         padded = np.rint(self._n_padding / 2 * (1 - centered[:, -1:].astype(np.float64) / frame.radius))
@@ -158,21 +139,16 @@ class MinHash:
         return np.hstack((present, np.arange(self._n_padding) < missing)).astype(np.float32)
 
     def query_vectors(self, hidden: F32) -> F32:
-        """See `HashFamily`: zeros and ones, (n, h + h / 2)."""
+        """Prepare points: zeros and ones, (n, h + h / 2)."""
         peaks = np.maximum(np.abs(hidden).max(axis=1, initial=0, keepdims=True), TINY)
         squares = np.square(np.rint(hidden * (LENGTH / peaks)).astype(np.float64))
         present = (hidden > 0) & (squares > squares.mean(axis=1, keepdims=True))
         return np.hstack((present, np.zeros((len(hidden), self._n_padding), bool))).astype(np.float32)
 
-    def codes(self, vectors: F32, threads: int) -> U16:
-        """See `HashFamily`."""
-        return _bin_codes(vectors, self.functions, threads)
 
-
-def _bin_codes(vectors: F32, bins: I32, threads: int) -> U16:
-    codes = np.empty((len(bins), len(vectors)), np.uint16)
-    kernels.lsh_bin_codes(vectors, bins, codes, threads)
-    return codes
+#: Each prepares label vectors and query vectors differently, and hashes both with the same `functions`.
+HashFamily = SimHash | DWTA | MinHash
+HASH_FAMILIES: dict[Family, type[HashFamily]] = {"simhash": SimHash, "dwta": DWTA, "minhash": MinHash}
 
 
 def _permuted(seed: int, n_coordinates: int, shape: tuple[int, ...]) -> I32:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.index.exact import exact_topk
-from sparsenet.index.hashing.families import make_family
+from sparsenet.index.hashing.families import HASH_FAMILIES
 from sparsenet.index.hashing.frame import BLOCK, LENGTH, TINY, Frame, measure, n_covered
 from sparsenet.index.hashing.lsh_config import MAX_WIDTH, LSHConfig
 from sparsenet.kernels.types import F32, I32, I64
@@ -59,7 +59,7 @@ class LSHIndex:
         self.threads = threads
         self.n_rebuilds = 0
         self.codes = np.zeros((config.n_tables, n_labels), np.uint16)
-        self._family = make_family(config, width)
+        self._family = HASH_FAMILIES[config.family](config, width)
         self._frame = Frame(center=np.zeros(width + 1, np.float32), radius=1.0)
         self._lengths = np.zeros(n_labels, np.float32)
         self._offsets = np.zeros((config.n_tables, config.n_buckets + 1), np.int32)

@@ -31,7 +31,6 @@ from sparsenet.core import centroids as centroids_module
 from sparsenet.core.batches import Batcher, Workspace
 from sparsenet.core.rows import transpose
 from sparsenet.engines.network import inference
-from sparsenet.engines.network import output as output_module
 from sparsenet.engines.network import wide as wide_module
 from sparsenet.engines.network.layers import Activation, Pass
 from tests.support.networks import FEATURES, TRUTH, D, L, N, assert_equal_weights, network, precision, train, wide_path
@@ -119,14 +118,14 @@ def test_all_neurons_active_equals_a_dense_reference(activation, loss, units, wi
 
 @pytest.mark.parametrize("block", [7, 8192])
 @pytest.mark.parametrize(("units", "wide"), [((16,), False), ((16, 8), False), ((16,), True), ((), True)])
-def test_all_scores_match_topk(monkeypatch, units, wide, block):
-    monkeypatch.setattr(output_module, "LABEL_BLOCK", block)
+def test_all_scores_match_topk(units, wide, block):
     made = network(*units, wide=wide, loss=BinaryCrossEntropy())
+    made.output.label_block = block
     made.output.bias.value[:] = np.random.default_rng(0).normal(size=(L, 1))
     labels, ordered = made.topk(FEATURES, L, threads=2)
     expected = np.empty_like(ordered)
     np.put_along_axis(expected, labels.astype(np.int64), ordered, axis=1)
-    monkeypatch.setattr(Network, "topk", None)
+    made.topk = None
     found = inference.dense_scores(made, FEATURES, threads=2)
     if wide:  # the reference sums its weights by feature, the network by label
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

@@ -53,9 +53,9 @@ def test_samples_are_distinct_ascending_and_of_the_given_size(sampler, n):
 @pytest.mark.parametrize("n", [5, 25, 60, 90])
 def test_labels_are_included_as_often_as_expected(sampler, n):
     rng, n_trials = np.random.default_rng(n), 4000
-    seen = np.zeros(N_LABELS)
+    counts = np.zeros(N_LABELS)
     for _ in range(n_trials):
-        seen[sampler.sample(points(), n, rng)] += 1
+        counts[sampler.sample(points(), n, rng)] += 1
     expected = sampler.expected(np.arange(N_LABELS, dtype=np.int32), n).astype(np.float64)
     assert expected.min() > 0  # every label keeps a chance
     if not isinstance(sampler, AllSampler):
@@ -63,7 +63,7 @@ def test_labels_are_included_as_often_as_expected(sampler, n):
     error = 5 * np.sqrt(expected * (1 - expected) / n_trials) + 3 / n_trials  # a label that is all but certain
     if isinstance(sampler, FrequencySampler):
         error += 0.25 * expected * (1 - expected) / np.sqrt(n)  # its expectation is an approximation
-    np.testing.assert_array_less(np.abs(seen / n_trials - expected), error + 1e-6)
+    np.testing.assert_array_less(np.abs(counts / n_trials - expected), error + 1e-6)
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 60, N_LABELS + 5])
@@ -180,15 +180,14 @@ def test_rehashes_when_recall_has_fallen():
     )
 
 
-def test_chooses_the_family_of_best_recall_at_ever_rarer_rehashes(monkeypatch):
+def test_chooses_the_family_of_best_recall_at_ever_rarer_rehashes():
+    class Noted(LSHSampler):
+        def _choose(self, *args):
+            tried.append(self.n_rehashes)
+            super()._choose(*args)
+
     tried: list[int] = []
-    sampler = choosing()
-
-    def best(weight, bias, queries, recall, *, seed, threads):
-        tried.append(sampler.n_rehashes)
-        return best_index(weight, bias, queries, recall, seed=seed, threads=threads)
-
-    monkeypatch.setattr("sparsenet.engines.network.samplers.hashed.best_index", best)
+    sampler = Noted(check_every=2, seed=3)
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     assert sampler.in_use is None
     run(sampler, np.random.default_rng(3), 0, 60)
@@ -213,10 +212,10 @@ def test_chooses_a_family_early_but_not_on_few_points():
 
 
 def test_chooses_a_family_by_the_recall_of_samples(monkeypatch):
-    asked = []
+    calls = []
 
     def recall(index, hidden, weight, bias, *, k, limit, shared=False):
-        asked.append((len(hidden), limit, shared))
+        calls.append((len(hidden), limit, shared))
         return 0.5
 
     monkeypatch.setattr(LSHIndex, "recall", recall)
@@ -228,13 +227,16 @@ def test_chooses_a_family_by_the_recall_of_samples(monkeypatch):
         getattr(sampler, draw)(points(40), 30, np.random.default_rng(0))
         for _ in range(sampler.check_every):
             sampler.update(weight, bias, np.arange(0))
-        assert asked.count((40, 15, not each)) == 4  # three families, and more tables
-        asked.clear()
+        assert calls.count((40, 15, not each)) == 4  # three families, and more tables
+        calls.clear()
 
 
-def test_rehashes_an_index_that_finds_nothing(monkeypatch):
-    monkeypatch.setattr(LSHIndex, "recall", lambda *arguments, **more: 0.0)
-    sampler = hashed()
+def test_rehashes_an_index_that_finds_nothing():
+    class Blind(LSHSampler):
+        def _measure(self, weight, bias):
+            return 0.0
+
+    sampler = Blind(LSHConfig(family="dwta", n_tables=20, n_bits=3), hashed=0.5, check_every=2)
     sampler.prepare(N_LABELS, np.ones(N_LABELS, np.int64))
     run(sampler, np.random.default_rng(3), 0, 20)
     assert sampler.n_rehashes >= 9

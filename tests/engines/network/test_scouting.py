@@ -100,7 +100,9 @@ def test_a_holdout_of_the_caller_serves_a_first_training(data: tuple[csr_array, 
     """It is not drawn twice, and the final training leaves it out, too."""
     holdout = Holdout.draw(N, 500, seed=3)
     points = network_holdout.split_points(OPTIONS, rows(*data), None, holdout, 0)
-    rest, held_out = points.for_scouting()
+    split = points.for_scouting()
+    assert split is not None
+    rest, held_out = split
     assert rest is points.train
     for part, own, numbers in ((rest, rows(*data), holdout.kept), (held_out, rows(*data), holdout.held)):
         for some, whole in zip(part, own, strict=True):

@@ -5,9 +5,11 @@ import time
 import numpy as np
 import pytest
 
-from sparsenet.engines.network.optim import Schedule
+from sparsenet import Schedule, Trainer, TrainingConfig
+from sparsenet.core.rows import as_matrix
 from sparsenet.engines.network.training.budget import TimeBudget
 from sparsenet.engines.network.training.reports import Validation
+from tests.support.networks import FEATURES, TRUTH, network
 from tests.support.patience import PATIENCE
 from tests.support.planted import X, Y, fast
 
@@ -34,11 +36,23 @@ def test_no_time_at_all_still_takes_one_step():
     assert np.isfinite(model.history_[0]["loss"])
 
 
-def test_the_rate_falls_to_its_end_within_the_budget(monkeypatch):
+def trained(**parts):
+    """Train for as long as the time budget allows."""
+    config = TrainingConfig(epochs=10**6, batch_size=50, schedule=parts.pop("schedule", Schedule()))
+    trainer = Trainer(network(16), FEATURES, TRUTH, config, **parts)
+    trainer.run()
+    return trainer
+
+
+def test_the_rate_falls_to_its_end_within_the_budget():
     factors = []
-    factor = Schedule.factor
-    monkeypatch.setattr(Schedule, "factor", lambda *a, **k: factors.append(factor(*a, **k)) or factors[-1])
-    fast(epochs=10**6, time_budget=1.0 * PATIENCE).fit(X, Y)
+
+    class Recorded(Schedule):
+        def factor(self, step, total):
+            factors.append(super().factor(step, total))
+            return factors[-1]
+
+    trained(schedule=Recorded(), time_budget=1.0 * PATIENCE)
     assert factors[0] > 0.9
     assert factors[-1] < 0.3
     assert np.mean(np.diff(factors) <= 0.05) > 0.99  # it falls, apart from clock noise
@@ -67,16 +81,18 @@ def test_rejects_a_senseless_budget(value):
         fast(time_budget=value).fit(X, Y)
 
 
-def test_validation_counts_towards_the_budget(monkeypatch):
-    takes = 0.2 * PATIENCE
-    measure = Validation.measure
+class Slow(Validation):
+    """Validation data that take their time."""
 
-    def slowly(self, *arguments):
-        time.sleep(takes * len(self.features) / X.shape[0])
-        return measure(self, *arguments)
+    SECONDS = 0.2 * PATIENCE
 
-    monkeypatch.setattr(Validation, "measure", slowly)
+    def measure(self, *arguments):
+        time.sleep(self.SECONDS * len(self.features) / len(FEATURES))
+        return super().measure(*arguments)
+
+
+def test_validation_counts_towards_the_budget():
     started, budget = time.perf_counter(), 1.5 * PATIENCE
-    model = fast(epochs=10**6, time_budget=budget).fit(X, Y, validation=(X, Y))
-    assert time.perf_counter() - started < budget + takes / 2
-    assert model.n_iter_ > 1
+    trainer = trained(validation=Slow(FEATURES, as_matrix(TRUTH)), time_budget=budget)
+    assert time.perf_counter() - started < budget + Slow.SECONDS / 2
+    assert len(trainer.history) > 1

@@ -168,11 +168,11 @@ class Interrupt:
     trainer: Any
 
     def __init__(self, at):
-        self.at, self.seen = at, 0
+        self.at, self.batches = at, 0
 
     def on_batch(self, progress):
-        self.seen += 1
-        if self.seen == self.at:
+        self.batches += 1
+        if self.batches == self.at:
             self.trainer._interrupted.set()
 
     def on_epoch(self, record):
@@ -182,11 +182,10 @@ class Interrupt:
 @pytest.mark.parametrize("at", [1, 9, 10, 11, 27])
 @pytest.mark.parametrize("sampler", [RandomSampler, LSHSampler])
 def test_resuming_equals_never_having_stopped(tmp_path, at, sampler):
-    def make(threads, interrupt=None):
+    def make(threads, interrupt=None, checkpoint=tmp_path / "run"):
         made = network(24, sampler=sampler(), n_negatives=10, dropout=0.2)
         config = TrainingConfig(epochs=3, batch_size=40, threads=threads, recall_every=4)
         callbacks = [interrupt] if interrupt else []
-        checkpoint = tmp_path / "run"
         trainer = Trainer(
             made, FEATURES, TRUTH, config, validation=validation(), callbacks=callbacks, checkpoint=checkpoint
         )
@@ -194,8 +193,7 @@ def test_resuming_equals_never_having_stopped(tmp_path, at, sampler):
             interrupt.trainer = trainer
         return made, trainer
 
-    whole, uninterrupted = make(1)
-    uninterrupted._keeping._place = None
+    whole, uninterrupted = make(1, checkpoint=None)
     uninterrupted.run()
     _, stopped = make(2, Interrupt(at))
     with pytest.raises(KeyboardInterrupt):
@@ -214,11 +212,11 @@ def test_rejects_a_checkpoint_of_other_data(tmp_path):
     train(made, run={"checkpoint": run})
     other = Trainer(made, FEATURES, TRUTH, TrainingConfig(epochs=2), checkpoint=run)
     there, here = f"epochs=1, batch_size={len(FEATURES)}, decay=constant", "epochs=2, batch_size=256, decay=linear"
-    with pytest.raises(CheckpointError, match=f"other data or settings.*: that had {there}; this one has {here}; give"):
+    with pytest.raises(CheckpointError, match=f"other data or settings: that had {there}; this one has {here}; give"):
         other.resume()
     fewer = Trainer(made, FEATURES.take(np.arange(9)), TRUTH.take(np.arange(9)), TrainingConfig(), checkpoint=run)
     there, here = (rf"points={n} x {D} of checksum \w+, labels={n} x {L} of .*" for n in (len(FEATURES), 9))
-    with pytest.raises(CheckpointError, match=f"that had {there}; this one has {here}; give"):
+    with pytest.raises(CheckpointError, match=f": other training data: that had {there}; this one has {here}; give"):
         fewer.resume()
 
 
@@ -304,7 +302,7 @@ def test_a_callback_may_end_the_training(event):
     class Stop:
         pass
 
-    def stop(told):
+    def stop(_):
         raise StopTraining
 
     setattr(Stop, event, staticmethod(stop))

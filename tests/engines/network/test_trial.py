@@ -4,7 +4,8 @@ import itertools
 import os
 import signal
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -92,9 +93,9 @@ def test_drops_hidden_units_that_do_not_help(capsys):
     assert why.startswith("with hidden units: mean of P@1, P@3 and P@5 ")
     assert " points below without hidden units (standard error " in why
     assert "200 held-out points" in why
-    told = capsys.readouterr().err
-    assert "chose hidden=256 (there is memory and time for it)" in told
-    assert f"chose hidden=0 ({why})" in told
+    shown = capsys.readouterr().err
+    assert "chose hidden=256 (there is memory and time for it)" in shown
+    assert f"chose hidden=0 ({why})" in shown
     assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4, 5, 6]
     assert model.n_points_ == N - 200
     assert model.label_counts_.sum() < DATA["noisy"][1].nnz
@@ -258,13 +259,12 @@ def test_an_early_end_is_resumed(tmp_path, data, epoch):
         assert again.choices_["epochs"] == whole.choices_["epochs"]
 
 
+@dataclass(frozen=True)
 class Interrupted(Trial):
     """A trial that presses Ctrl-C when it measures for the given time, or when it corrects scores."""
 
-    def __init__(self, *args, at, **rules):
-        super().__init__(*args, **rules)
-        object.__setattr__(self, "at", at)
-        object.__setattr__(self, "calls", itertools.count())
+    at: int | str = 0
+    calls: Iterator[int] = field(default_factory=itertools.count, compare=False)
 
     def measure(self, *args):
         if next(self.calls) == self.at:
@@ -347,12 +347,11 @@ def correct(trial, made):
     return trial.correct(made, COUNTS, 1, lambda: None)
 
 
+@dataclass(frozen=True)
 class Corrected(Trial):
     """A trial with a given correction."""
 
-    def __init__(self, *args, correction, **rules):
-        super().__init__(*args, **rules)
-        object.__setattr__(self, "correction", correction)
+    correction: ScoreCorrection = field(default_factory=ScoreCorrection)
 
     def correct(self, network, *_):
         return self.correction
@@ -423,12 +422,12 @@ def test_counts_each_label_once():
     exact = made.topk(FEATURES, 40, 1)
     scores, right = exact[1].astype(np.float64), is_hit(exact[0], TRUTH)
     for others in (2, 64):
-        seen = trial._scored(made, 1, lambda: None, candidates=5, others=others)
-        assert seen.counts.sum() == pytest.approx(scores.size, rel=0.02)
-        assert (seen.counts * seen.right).sum() == pytest.approx(right.sum())
-        found = seen.scores.astype(np.float64)
+        scored = trial._scored(made, 1, lambda: None, candidates=5, others=others)
+        assert scored.counts.sum() == pytest.approx(scores.size, rel=0.02)
+        assert (scored.counts * scored.right).sum() == pytest.approx(right.sum())
+        found = scored.scores.astype(np.float64)
         for odds in (found, 2 * found - 1):
-            surprise = (seen.counts * np.logaddexp(0, np.where(seen.right, -odds, odds))).sum()
+            surprise = (scored.counts * np.logaddexp(0, np.where(scored.right, -odds, odds))).sum()
             slope, shift = (1, 0) if odds is found else (2, -1)
             whole = np.logaddexp(0, np.where(right, -1, 1) * (slope * scores + shift)).sum()
             assert surprise == pytest.approx(whole, rel=0.15 if others == 2 else 0.03)
@@ -436,10 +435,10 @@ def test_counts_each_label_once():
 
 def test_the_final_evaluation_is_bounded():
     made, trial = network(16), held_out()
-    seen = trial._scored(made, 1, lambda: None, most_points=50)
-    assert len(seen.right) == 50
+    scored = trial._scored(made, 1, lambda: None, most_points=50)
+    assert len(scored.right) == 50
     one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
-    np.testing.assert_allclose(seen.scores[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
+    np.testing.assert_allclose(scored.scores[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
 
 
 def test_unknown_labels_do_not_affect_calibration():
@@ -531,19 +530,19 @@ class Noted(TimeBudget):
 
     def __init__(self, seconds):
         super().__init__(seconds)
-        self.told, self.reserved = [], []
+        self.calls, self.reserved = [], []
 
     def change_pace(self):
-        self.told.append("change_pace")
+        self.calls.append("change_pace")
         super().change_pace()
 
     def reserve(self, seconds):
-        self.told.append("reserve")
+        self.calls.append("reserve")
         self.reserved.append(seconds)
         super().reserve(seconds)
 
     def not_steps(self, seconds):
-        self.told.append("not_steps")
+        self.calls.append("not_steps")
         super().not_steps(seconds)
 
 
@@ -551,7 +550,7 @@ class Noted(TimeBudget):
 def test_the_time_budget_includes_the_trial(hidden):
     budget = Noted(1000.0)
     trained(held_out(hidden=hidden), budget=budget)
-    assert budget.told == ["not_steps", "reserve", *(["change_pace"] if hidden is NEVER else [])]
+    assert budget.calls == ["not_steps", "reserve", *(["change_pace"] if hidden is NEVER else [])]
 
 
 class Spent(TimeBudget):
@@ -593,7 +592,7 @@ def test_rejects_an_impossible_trial():
     with pytest.raises(ValueError, match="an LSHSampler hashes them"):
         Trainer(network(16, sampler=LSHSampler()), FEATURES, TRUTH, config, trial=trial)
     narrow = Validation(Rows.of(as_matrix(FEATURES)[:, :50]), as_matrix(TRUTH))
-    with pytest.raises(ValueError, match="points of 50 features, and features are 60"):
+    with pytest.raises(ValueError, match="points have 50 features, the training points 60"):
         Trainer(made, FEATURES, TRUTH, config, trial=Trial(epochs=1, held_out=narrow))
     with pytest.raises(ValueError, match="may_end compares with the first epoch"):
         Trial(epochs=1, held_out=trial.held_out, may_end=True)

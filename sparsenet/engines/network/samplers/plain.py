@@ -31,10 +31,6 @@ class RandomSampler(Sampler):
         """See `Sampler`."""
         return np.full(len(ids), min(n_negatives / max(self.n_labels, 1), 1), np.float32)
 
-    def measure_recall(self, hidden: F32, weight: F32, bias: F32, n_negatives: int, k: int = 5) -> float:
-        """See `Sampler`."""
-        return min(n_negatives / max(self.n_labels, 1), 1.0)
-
 
 class AllSampler(RandomSampler):
     """Return all labels, without sampling.
@@ -54,10 +50,6 @@ class AllSampler(RandomSampler):
     def expected(self, ids: I32, n_negatives: int) -> F32:
         """See `Sampler`."""
         return np.ones(len(ids), np.float32)
-
-    def measure_recall(self, hidden: F32, weight: F32, bias: F32, n_negatives: int, k: int = 5) -> float:
-        """See `Sampler`."""
-        return 1.0
 
 
 class FrequencySampler(Sampler):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,12 +18,9 @@ from numpy.typing import NDArray
 from sparsenet import storage
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import restoring
-from sparsenet.engines.network.training.fingerprint import differences
+from sparsenet.engines.network.training.fingerprint import AFRESH, mismatch
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.kernels.types import Arrays
-
-#: The way out for every checkpoint that cannot be resumed.
-AFRESH = "remove it to start afresh"
 
 
 class CheckpointError(ValueError):
@@ -76,7 +75,7 @@ class RunState:
     last: int | None = None
 
 
-def check_resumable(network: Network) -> None:
+def _check_resumable(network: Network) -> None:
     """Refuse parts without a `__repr__` of their own: a resumed run could not compare their settings."""
     output = network.output
     for part in (output.sampler, output.loss, *(parameter.optimizer for parameter in network.parameters())):
@@ -88,7 +87,69 @@ def check_resumable(network: Network) -> None:
             )
 
 
-def save(directory: Path, network: Network, state: RunState, run: dict[str, Any]) -> None:
+class Checkpoint:
+    """The state of a run in a directory, written every few seconds; or nowhere.
+
+    Parameters
+    ----------
+    place : path or None
+        The directory. If a `Spare` one is not writable, training continues without it.
+    network : Network
+        The network that is trained.
+    seconds : float
+        The fewest seconds between two writes: after each of many short epochs, writing would take longer than training.
+    """
+
+    def __init__(self, place: str | os.PathLike[str] | None, network: Network, *, seconds: float = 5.0) -> None:
+        self._place = None if place is None else Path(place)
+        self._spare = isinstance(place, Spare)
+        self._network, self._seconds, self._saved_at = network, seconds, -math.inf
+        if self._place is not None:
+            _check_resumable(network)
+            with self._optional():
+                prepare(self._place)  # rather than fail after the first epoch
+
+    def is_due(self) -> bool:
+        """Return whether the last write is old enough."""
+        return time.perf_counter() - self._saved_at >= self._seconds
+
+    def save(self, state: RunState, fingerprint: Callable[[], dict[str, Any]]) -> None:
+        """Write the state of the run, if there is a place for it."""
+        if self._place is not None:
+            with self._optional():
+                _save(self._place, self._network, state, fingerprint())
+            self._saved_at = time.perf_counter()
+
+    def load(
+        self, fingerprint: Callable[[], dict[str, Any]], size: RunSize, *, may_drop_hidden: bool
+    ) -> RunState | None:
+        """Restore the network, and return the state of the run; None if there is no checkpoint.
+
+        With `may_drop_hidden`, the hidden units are dropped first if the interrupted run had dropped them. Raises
+        CheckpointError for a checkpoint that is damaged or holds anything that this run could not have written; the
+        network is then unchanged, but for the state of its sampler.
+        """
+        if self._place is None or not is_there(self._place):
+            return None
+        run = run_of(self._place)
+        if may_drop_hidden and run.get("trial") is not None and run.get("hidden") == [0]:
+            self._network.drop_hidden()
+        return _load(self._place, self._network, fingerprint(), size)
+
+    @contextmanager
+    def _optional(self) -> Iterator[None]:
+        """Continue without a checkpoint if a `Spare` place cannot be written, and warn."""
+        try:
+            yield
+        except OSError as error:
+            if not self._spare:
+                raise
+            place, self._place = self._place, None
+            problem = error.strerror or str(error)
+            warnings.warn(f"training goes on without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
+
+
+def _save(directory: Path, network: Network, state: RunState, run: dict[str, Any]) -> None:
     """Write a checkpoint of the run with the fingerprint `run`."""
     arrays: Arrays = dict(network.weights())
     for parameter in network.parameters():
@@ -148,30 +209,12 @@ def size(directory: Path) -> tuple[int, int | None, int | None]:
     return (widths or [0])[0], run.get("wide_budget"), run.get("epochs")
 
 
-def has_dropped_hidden(directory: Path) -> bool:
-    """Return whether the run that left a checkpoint had dropped its hidden units after a trial."""
-    run = run_of(directory)
-    return run.get("trial") is not None and run.get("hidden") == [0]
-
-
-def load(directory: Path, network: Network, run: dict[str, Any], run_size: RunSize) -> RunState:
-    """Restore the network to the moment of the checkpoint, and return the state of the run.
-
-    Raises
-    ------
-    CheckpointError
-        If the checkpoint is damaged, or holds anything that this run could not have written. The network is unchanged,
-        but for the state of its sampler.
-    """
+def _load(directory: Path, network: Network, run: dict[str, Any], run_size: RunSize) -> RunState:
     with _explained(directory):
         arrays, metadata = storage.load(directory)
         before = _checked_run(directory, metadata)
         if before != run:
-            there, here = differences(before, run)
-            raise CheckpointError(
-                f"{directory} is the checkpoint of a run with other data or settings: that had {there}; this one has "
-                f"{here}; give the same ones, or {AFRESH}"
-            )
+            raise CheckpointError(mismatch(directory, before, run))
         position = restoring.check_position(metadata, run_size)
         content = restoring.check_arrays(arrays, network, run_size, position)
         network.output.sampler.restore(content.sampler)

@@ -52,4 +52,4 @@ def _check_trial(trial: Trial, network: Network, features: Rows) -> None:
         raise ValueError("trial may drop hidden units, and an LSHSampler hashes them: choose another sampler")
     if trial.held_out.features.width != features.width:
         widths = trial.held_out.features.width, features.width
-        raise ValueError(f"trial has held out points of {widths[0]} features, and features are {widths[1]}")
+        raise ValueError(f"trial: the held-out points have {widths[0]} features, the training points {widths[1]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from sparsenet.engines.network.training.trial import Trial
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
 #: Settings that users know by another name.
 _CALLED = {"seed": "seed (by random_state)"}
+#: The way out for every checkpoint that cannot be resumed.
+AFRESH = "remove it to start afresh"
 
 
 def fingerprint(
@@ -77,6 +80,16 @@ def _about(rows: Rows) -> str:
     return f"{len(rows)} x {rows.width} of checksum {checksum:08x}"
 
 
+def mismatch(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Return the message for a checkpoint of another run."""
+    there, here = differences(before, now)
+    data = " other training data:" if any(before.get(name) != now.get(name) for name in DATA[:2]) else ""
+    return (
+        f"{place} is the checkpoint of a run with other data or settings:{data} that had {there}; this one has {here}; "
+        f"give the same ones, or {AFRESH}"
+    )
+
+
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, str]:
     """Return the differing settings of two runs as text: first their values before, then their values now.
 
@@ -110,9 +123,9 @@ def _optimizers(before: Sequence[Sequence[Any]], now: Sequence[Sequence[Any]]) -
     """Yield the name and both values of each optimizer that differs, once: deep layers mostly share one."""
     used = {parameter[0]: parameter[-1] for parameter in before}
     called = {"wide.weight": "wide optimizer", "output.bias": "bias optimizer"}
-    told = set()
+    reported = set()
     for name, *_, optimizer in now:
         change = used.get(name, optimizer), optimizer
-        if change[0] != optimizer and change not in told:
-            told.add(change)
+        if change[0] != optimizer and change not in reported:
+            reported.add(change)
             yield called.get(name, "optimizer"), *change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from scipy.sparse import csr_array
@@ -175,7 +175,9 @@ class Validation:
 
     def takes(self, network: Network, threads: int, n_points: int = 256) -> float:
         """Estimate the seconds that `measure` takes, from the first `n_points`."""
-        some = Validation(self.features.slice(0, min(n_points, len(self.features))), self.truth[:n_points])
+        some = replace(
+            self, features=self.features.slice(0, min(n_points, len(self.features))), truth=self.truth[:n_points]
+        )
         some.measure(network, threads, lambda: None)  # the first call fills caches
         started = time.perf_counter()
         some.measure(network, threads, lambda: None)

@@ -17,11 +17,10 @@ from sparsenet.core.validation import integer, optional, real
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training.budget import TimeBudget
-from sparsenet.engines.network.training.checkpoints import Best, RunState
+from sparsenet.engines.network.training.checkpoints import Best, Checkpoint, RunState
 from sparsenet.engines.network.training.checks import check_run
 from sparsenet.engines.network.training.fingerprint import data_of, fingerprint
 from sparsenet.engines.network.training.interrupts import deferred_interrupt
-from sparsenet.engines.network.training.keeping import Keeping
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.engines.network.training.training_config import TrainingConfig
@@ -125,7 +124,7 @@ class Trainer:
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
-        self._keeping = Keeping(checkpoint, network)
+        self._checkpoint = Checkpoint(checkpoint, network)
         if steps_before == 0:
             for parameter in network.parameters():
                 parameter.drop_state()
@@ -151,7 +150,7 @@ class Trainer:
                     self.network.set_weights(self._state.best.weights)
                 self._rescale_scores()
             except _Stop:
-                self._keeping.save(self._state, self._fingerprint)
+                self._checkpoint.save(self._state, self._fingerprint)
                 raise KeyboardInterrupt from None
             if self._interrupted.is_set():  # after the last batch
                 raise KeyboardInterrupt
@@ -228,8 +227,8 @@ class Trainer:
                 state.best = Best(record["P@1"], state.epoch, weights)
         self.history.append(record)
         state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
-        if self._keeping.is_due():
-            self._keeping.save(state, self._fingerprint)
+        if self._checkpoint.is_due():
+            self._checkpoint.save(state, self._fingerprint)
         self._notify("on_epoch", record)
 
     def _run_trial(self) -> None:
@@ -321,7 +320,7 @@ class Trainer:
             is_validated=self._validation is not None,
             trial_points=len(trial.held_out.features) if trial and trial.may_end else None,
         )
-        state = self._keeping.load(self._fingerprint, size, may_drop_hidden=trial is not None)
+        state = self._checkpoint.load(self._fingerprint, size, may_drop_hidden=trial is not None)
         self._state = state or self._state
         return state is not None
 

@@ -160,7 +160,7 @@ class Trial:
     def __post_init__(self) -> None:
         integer("epochs", self.epochs, 1, MAX_WIDTH)
         if self.may_end and self.epochs == 1:
-            raise ValueError("may_end compares with the first epoch: look after 2 or more, or set may_end=False")
+            raise ValueError("may_end compares with the first epoch: set epochs to 2 or more, or may_end=False")
         if len(self.held_out.features) == 0:
             raise ValueError("held_out has no points: there is nothing to measure on")
 
