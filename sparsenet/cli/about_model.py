@@ -143,7 +143,8 @@ def _about_blend(whole: BlendClassifier, metadata: Mapping[str, Any]) -> dict[st
 def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     weights: Any = model._fitted.model
     network, rules = isinstance(weights, NetworkModel), model._fitted.vocabulary.rules
-    best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})
+    best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})  # of version 0.1
+    cost = model.choices_["cost"].value if "cost" in model.choices_ else best.get("cost", model.cost)
     return {
         "features": len(model._fitted.vocabulary),
         "weights": _n_weights(weights.network) if network else int(weights.matrix.size + weights.bias.size),
@@ -155,7 +156,7 @@ def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str,
             "method": "network" if network else "linear",
             "word_ngrams": rules.word_ngrams,
             "char_ngrams": [rules.char_low, rules.char_high] if rules.char_high else None,
-            "cost": None if network else best.get("cost", model.cost),
+            "cost": None if network else cost,
             "threshold": None if model.threshold_ is None else float(f"{model.threshold_:.4g}"),
         },
     }

@@ -95,7 +95,7 @@ NEW_PATHS = {
     "sparsenet.text.calibration": ("sparsenet.engines.linear.calibration",),
     "sparsenet.text.classifier": ("sparsenet.estimators.text",),
     "sparsenet.text.columns": ("sparsenet.features.text.table_columns",),
-    "sparsenet.text.competing": ("sparsenet.engines.linear.competing",),
+    "sparsenet.text.competing": ("sparsenet.engines.linear.calibrating",),
     "sparsenet.text.compression": ("sparsenet.engines.text.compression",),
     "sparsenet.text.corpus": ("sparsenet.features.text.corpus",),
     "sparsenet.text.explain": (

@@ -69,12 +69,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Share of texts that are held out to measure `validation_score_` and to calibrate probabilities. A linear model
         is then trained on all texts. ``"auto"``:
 
-        - A tenth, but at least 800 and at most 5,000 texts. If 800 exceed a fifth, fifths are held out in turn: all
-          five with fewer than 800 texts, or fewer than four a label. None with fewer than 10 texts.
-        - Up to five turns, over 40,000 texts in all, until 200 held-out texts have another label than the commonest.
+        - A tenth, but at least 800 and at most 5,000 texts. If 800 exceed a fifth, fifths are held out in turn, up to
+          all five. None with fewer than 10 texts.
         - A twentieth, at most 2,000 texts, which the model never learns, if a second training would take minutes: for
-          networks, and with more than 1,000 labels and 20 million pairs of a label and a text. If all labels of a
-          linear model have at most four texts, up to 200 texts with different labels.
+          networks, and with more than 1,000 labels and 20 million pairs of a label and a text. The only text of a label
+          is never held out for good.
 
         0: probabilities are a guess by the number of labels. Memory for 64 bytes a pair of a label and a held-out text
         is the limit in any case.
@@ -111,7 +110,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     label_counts_, n_texts_ : ndarray of shape (n_labels,), int
         Training texts of each label, and of all.
     choices_ : dict
-        The `Decision` on `method`, if that is ``"auto"``.
+        The `Decision` on `method` and `char_ngrams` where they are ``"auto"``, and with a time budget on `cost` and
+        `word_ngrams`: the default stays unless another option is better by more than a standard error.
     multilabel_ : bool
         Whether a text may have several labels, or none.
     threshold_ : float or None
@@ -377,7 +377,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, fitted.score, list(fitted.search)
         self.multilabel_, self.columns_ = not fitted.exclusive, known
-        self.choices_ = {"method": fitted.method} if self.method == "auto" else {}
+        by_size = {"method": fitted.method, "char_ngrams": fitted.char_ngrams}
+        self.choices_ = {name: one for name, one in by_size.items() if getattr(self, name) == "auto"}
+        self.choices_ |= fitted.decisions
         self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
 

@@ -293,18 +293,42 @@ def test_the_search_reserves_time_for_training(monkeypatch):
 
     monkeypatch.setattr(measuring, "measure", slow)
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 5)):
+    for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 4)):
         clock[0] = 0.0
         model = TextClassifier(random_state=0, n_jobs=1, time_budget=seconds).fit(*planted(400))
         assert len(model.search_) == trials
 
 
-def test_a_time_budget_enables_the_search():
+def test_a_time_budget_enables_the_search(tmp_path):
     model = TextClassifier(random_state=0, time_budget=60).fit(*planted(400))
     tried = {(trial["word_ngrams"], trial["cost"]) for trial in model.search_}
     assert {(2, 1.0), (2, 0.3), (2, 3.0)} <= tried
-    assert {n for n, _ in tried} == {1, 2, 3}
+    assert {n for n, _ in tried} == {2, 3}
+    cost, words = model.choices_["cost"], model.choices_["word_ngrams"]
+    assert cost.options == ("1", "0.3", "3")
+    assert words.options == ("2", "3")
+    assert cost.n == words.n == 400
+    chosen = {"cost": cost.value, "word_ngrams": words.value, "score": model.validation_score_}
+    assert chosen in model.search_
+    model.save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").choices_ == model.choices_
     assert TextClassifier(random_state=0, time_budget=0).fit(*planted(400)).search_[1:] == []
+
+
+def test_one_held_out_text_gives_no_standard_error(tmp_path):
+    texts, labels = planted(40)
+    model = TextClassifier(random_state=0, time_budget=60, validation_fraction=0.02).fit(texts, labels)
+    assert model.choices_["cost"].n == 1
+    assert model.choices_["cost"].value == model.cost
+    model.save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").choices_["cost"].standard_error is None
+
+
+@pytest.mark.parametrize("char_ngrams", ["auto", (3, 3)])
+def test_records_choices_by_the_size_of_the_data(char_ngrams):
+    model = TextClassifier(random_state=0, char_ngrams=char_ngrams).fit(*planted(40))
+    assert model.choices_["method"].value == "linear"
+    assert model.choices_.get("char_ngrams", [None])[0] == ((3, 5) if char_ngrams == "auto" else None)
 
 
 def test_score_weighs_texts_and_counts_unknown_labels_as_misses():

@@ -56,7 +56,7 @@ def test_samples_texts_to_choose_character_lengths(tmp_path, monkeypatch):
 
     expected = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
     assert expected._fitted.vocabulary.rules.char_high == 0
-    assert {trial["word_ngrams"] for trial in expected.search_} == {1, 2, 3}
+    assert {trial["word_ngrams"] for trial in expected.search_} == {2, 3}
     streamed = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
     assert_equal(streamed, expected)
     assert streamed.search_ == expected.search_

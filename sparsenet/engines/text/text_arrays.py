@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from sparsenet.features.targets import Target
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import Arrays
+from sparsenet.selection.choose import Decision
 from sparsenet.storage import ModelError
 from sparsenet.storage.parts import check_kind
 
@@ -46,6 +48,7 @@ def pack(fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
         "calls": fitted.calls,
         "validation_score": fitted.score,
         "search": list(fitted.search),
+        **({"choices": {name: _packed(one) for name, one in fitted.decisions.items()}} if fitted.decisions else {}),
         **model_metadata,
     }
 
@@ -63,7 +66,26 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> FittedText:
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
         raise ModelError(f"search must be a list of what was tried, got {search!r}")
-    return FittedText(target, words, model, arrays["counts"], n_texts, calls, score=score, search=search)
+    decisions = {name: _unpack_decision(own) for name, own in metadata.get("choices", {}).items()}
+    counts = arrays["counts"]
+    return FittedText(target, words, model, counts, n_texts, calls, score=score, search=search, decisions=decisions)
+
+
+def _packed(decision: Decision) -> dict[str, Any]:
+    error = decision.standard_error
+    finite = None if error is None or math.isinf(error) else error
+    return decision._replace(standard_error=finite)._asdict() | {"options": list(decision.options)}
+
+
+def _unpack_decision(saved: Mapping[str, Any]) -> Decision:
+    found = Decision(**saved)._replace(options=tuple(saved["options"]))
+    real("value", found.value, 0, math.inf)
+    if not all(isinstance(text, str) for text in (found.why, *found.options)):
+        raise ModelError("a choice has its reason and its options in words")
+    for name in ("gain", "standard_error"):
+        optional(real, name, getattr(found, name), -math.inf, math.inf)
+    integer("n", found.n, 0)
+    return found
 
 
 def _check(target: Target, words: Vocabulary, model: LinearModel | NetworkModel, arrays: Arrays) -> None:

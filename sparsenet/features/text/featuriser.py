@@ -39,6 +39,11 @@ class FeatureRules:
             integer("char_high", self.char_high, self.char_low, 64)
         integer("bits", self.bits, 2, 30)
 
+    @property
+    def char_lengths(self) -> tuple[int, int] | None:
+        """Shortest and longest character n-gram, or None."""
+        return (self.char_low, self.char_high) if self.char_high else None
+
     def as_tuple(self) -> tuple[int, int, int, int]:
         """Return the rules in the order of the kernels' arguments."""
         return self.word_ngrams, self.char_low, self.char_high, self.bits
