@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -14,9 +15,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from sparsenet import ModelError, TextClassifier, kernels
-from sparsenet.engines.linear import linear, measuring
 from sparsenet.engines.linear.linear_model import LinearModel
+from sparsenet.engines.linear.measuring import search
+from sparsenet.engines.linear.problem import Problem
+from sparsenet.engines.linear.text_holdout import draw_holdout
+from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.estimators import text_saving
+from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.vocabulary import _own_share
 from tests.support.texts import FILLER, TOPICS, fitted, planted
@@ -157,12 +162,18 @@ def test_accepts_integer_classes():
     assert set(model.predict(texts).tolist()) == {4, 5}
 
 
-def test_many_labels_keep_only_large_weights(monkeypatch, tmp_path):
+class Sparse(TextClassifier):
+    """Keeps the weights of models of 50 and more weights sparse."""
+
+    def _options(self) -> TextOptions:
+        found = super()._options()
+        return replace(found, linear=replace(found.linear, most_dense=50, smallest=1e-4, rows_at_a_time=7))
+
+
+def test_many_labels_keep_only_large_weights(tmp_path):
     texts, labels = planted(400)
     plain = TextClassifier(random_state=0).fit(texts, labels)
-    monkeypatch.setattr(linear, "MOST_DENSE", 50)
-    monkeypatch.setattr(linear, "SMALLEST", 1e-4)
-    model = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    model = Sparse(random_state=0, n_jobs=1).fit(texts, labels)
     assert model._fitted.model.indptr is not None
     test, truth = planted(100, seed=3)
     np.testing.assert_allclose(model.predict_proba(test), plain.predict_proba(test), atol=0.02)
@@ -175,11 +186,9 @@ def test_many_labels_keep_only_large_weights(monkeypatch, tmp_path):
     np.testing.assert_array_equal(copy.predict_proba(test), model.predict_proba(test))
 
 
-def test_a_pruned_model_learns_on(monkeypatch, tmp_path):
-    monkeypatch.setattr(linear, "MOST_DENSE", 50)
-    monkeypatch.setattr(linear, "ROWS_AT_A_TIME", 7)
+def test_a_pruned_model_learns_on(tmp_path):
     texts, labels = planted(300, topics=2)
-    model = TextClassifier(random_state=0).fit(texts, labels)
+    model = Sparse(random_state=0).fit(texts, labels)
     for seed in (7, 9):
         model.partial_fit(*planted(300, seed=seed))
         kept = model._fitted.model
@@ -188,9 +197,9 @@ def test_a_pruned_model_learns_on(monkeypatch, tmp_path):
     test, truth = planted(200, seed=8)
     assert model.score(test, truth) > 0.9
     whole = LinearModel.rounded(model._fitted.weight).scores(model._fitted.vocabulary.points(counted(test), 1), 1)
-    np.testing.assert_allclose(model.decision_function(test), whole, atol=3 * linear.SMALLEST)  # ten words: root of 10
+    np.testing.assert_allclose(model.decision_function(test), whole, atol=0.15)  # ten words: root of 10
     model.save(tmp_path / "model")
-    copy = TextClassifier.load(tmp_path / "model").partial_fit(["a yacht", "my yacht"], ["boat", "boat"])
+    copy = Sparse.load(tmp_path / "model").partial_fit(["a yacht", "my yacht"], ["boat", "boat"])
     assert copy.predict(["the yacht"]).tolist() == ["boat"]
     assert copy.score(test, truth) > 0.9
     with pytest.raises(MemoryError, match=r"further training of 4 labels .* needs .* kB, and there are 1.0 kB"):
@@ -282,21 +291,25 @@ def test_only_rare_labels_are_discounted():
     np.testing.assert_array_equal(_own_share(np.array([0.98, 0.02, 0, 0]))[:2], share)  # two labels have no text
 
 
-def test_the_search_reserves_time_for_training(monkeypatch):
+def test_the_search_reserves_time_for_training():
     """Each measurement takes ten seconds and reserves twenty for the final model: 31 seconds allow one."""
     clock = [0.0]
-    measure = measuring.measure
 
-    def slow(*arguments):
-        clock[0] += 10.0
-        return measure(*arguments)
+    class Slow(Problem):
+        def train(self, *given):
+            clock[0] += 10.0
+            return super().train(*given)
 
-    monkeypatch.setattr(measuring, "measure", slow)
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    options = TextOptions.of(TextClassifier(validation_fraction=0.1).get_params())
+    corpus = Corpus.of_texts(*planted(400), options.features, 1)
+    holdout = draw_holdout(corpus.labels, options.holdout, 0)
+    assert holdout is not None
+    problem = Slow(corpus.rows, corpus.labels, True, None, 0, 1, None)
     for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 4)):
         clock[0] = 0.0
-        model = TextClassifier(random_state=0, n_jobs=1, time_budget=seconds).fit(*planted(400))
-        assert len(model.search_) == trials
+        given = (problem, corpus, corpus.rules, options.linear, holdout)
+        _, tried, _ = search(*given, seconds, clock=lambda: clock[0])
+        assert len(tried) == trials
 
 
 def test_a_time_budget_enables_the_search(tmp_path):

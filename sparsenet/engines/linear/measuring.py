@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -134,6 +134,7 @@ def search(
     deadline: float,
     costs: Sequence[float] = (0.3, 1.0, 3.0),
     word_ngrams: Sequence[int] = (3,),
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[MeasuredText, list[MeasuredText], dict[str, Decision]]:
     """Choose the cost, then the longest word n-gram, while time is left; return the best, all trials and the decisions.
 
@@ -143,15 +144,15 @@ def search(
 
     def trial(wanted: FeatureRules, rules: LinearRules) -> MeasuredText:
         nonlocal slowest
-        started = time.monotonic()
+        started = clock()
         own = problem if wanted == features else replace(problem, rows=corpus.features_by(wanted))
         tried.append(measure(own, wanted, rules, holdout))
-        slowest = max(slowest, time.monotonic() - started)
+        slowest = max(slowest, clock() - started)
         return tried[-1]
 
     def time_left() -> bool:
         # The final training has all texts, and up to twice the passes.
-        return time.monotonic() + 3 * slowest < deadline
+        return clock() + 3 * slowest < deadline
 
     tried: list[MeasuredText] = []
     options = [Option(f"{rules.cost:g}", trial(features, rules))]

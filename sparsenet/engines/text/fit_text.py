@@ -228,7 +228,7 @@ def _refit_linear(
     """Train a linear model further; `places` are the new positions of its features and labels."""
     features, where = places
     n_labels, n_new, exclusive = problem.labels.width, len(problem.labels), problem.exclusive
-    if len(vocabulary) * n_labels > linear.MOST_DENSE:
+    if len(vocabulary) * n_labels > rules.most_dense:
         linear.check_learning_on(len(vocabulary), n_labels, problem.memory_limit)
     weight = before.weights() if fitted.weight is None else fitted.weight
     offset = before.offset
@@ -257,7 +257,7 @@ def _refit_linear(
     calibration = before.calibration
     if calibration == unmeasured(len(where), exclusive=exclusive):
         calibration = unmeasured(n_labels, exclusive=exclusive)
-    model = linear.rounded(weight).calibrated(calibration).moved(offset)
+    model = linear.rounded(weight, rules).calibrated(calibration).moved(offset)
     is_empty = np.diff(problem.rows.indptr) == 0
     model = unknown.with_more_texts(
         *(model, before, fitted.n_texts, where, problem.labels, is_empty, problem.costs), exclusive=exclusive

@@ -37,8 +37,6 @@ from sparsenet.storage.parts import pack_part, unpack_part
 
 #: Labels of a text whose softmax gives its probabilities; all other labels get 0.
 COMPETING = 100
-#: Scores held at a time for texts that need the scores of all labels.
-CELLS_AT_A_TIME = 1 << 22
 #: Hidden units, and most features: together 0.8 GB with the optimizer's state.
 HIDDEN = 128
 MOST_FEATURES = 1 << 19
@@ -249,11 +247,21 @@ def _grown(
 
 @dataclass(frozen=True, eq=False)
 class NetworkAnswers:
-    """Answers of a network."""
+    """Answers of a network.
+
+    Attributes
+    ----------
+    competing : int
+        Labels of a text whose softmax gives its probabilities; all other labels get 0.
+    most_cells : int
+        Scores held at a time for texts that need the scores of all labels.
+    """
 
     model: NetworkModel
     words: Vocabulary
     exclusive: bool
+    competing: int = COMPETING
+    most_cells: int = 1 << 22
 
     @property
     def n_labels(self) -> int:
@@ -276,12 +284,12 @@ class NetworkAnswers:
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
         """Implement `TextAnswers`: most texts need only the best few labels; all are scored for the others."""
-        k = min(COMPETING, self.n_labels)
+        k = min(self.competing, self.n_labels)
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for points in self._points(texts, threads):
             named = self._named(points, k, threshold, threads)
             full = [i for i, own in enumerate(named) if len(own) == k < self.n_labels]
-            step = max(1, CELLS_AT_A_TIME // self.n_labels)
+            step = max(1, self.most_cells // self.n_labels)
             for begin in range(0, len(full), step):
                 rows = full[begin : begin + step]
                 again = self._named(points.take(np.array(rows)), self.n_labels, threshold, threads)
@@ -302,7 +310,7 @@ class NetworkAnswers:
         if not self.exclusive:
             return self.model.calibration.probabilities(self.scores(texts, threads), exclusive=False)
         check_cells(len(texts), self.n_labels)
-        labels, found = self.topk(texts, min(COMPETING, self.n_labels), threads)
+        labels, found = self.topk(texts, min(self.competing, self.n_labels), threads)
         all_labels = np.zeros((len(texts), self.n_labels), np.float32)
         np.put_along_axis(all_labels, labels.astype(np.int64), found, axis=1)
         return all_labels
@@ -364,7 +372,7 @@ class NetworkAnswers:
         if not self.exclusive:
             labels, scores = self._best(points, k, threads)
             return labels, model.calibration.probabilities(scores, exclusive=False)
-        competing = min(COMPETING, self.n_labels)
+        competing = min(self.competing, self.n_labels)
         labels, scores = self._best(points, max(k, competing), threads)
         found = np.zeros_like(scores)
         found[:, :competing] = model.calibration.probabilities(scores[:, :competing], exclusive=True)

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
@@ -19,9 +19,8 @@ from sparsenet.data.sources import name_of
 from sparsenet.data.table_rows import JSON_LINES
 from sparsenet.features.text.inputs import TextBatch, no_label, nothing_to_learn
 
-#: Rows parsed at a time, and the approximate number of characters of a batch.
+#: Rows parsed at a time.
 BATCH_ROWS = 64
-BATCH_CHARACTERS = 1 << 19
 #: A typical column name: up to three words, the last ones maybe in brackets.
 _NAME = re.compile(r"[^\W\d][\w./-]*(?: ?\([\w./ -]+\)| [\w./-]+){0,2}[?:*]?")
 _TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
@@ -31,6 +30,8 @@ _TAKEN = "was taken for a text, and looks like a header: say header=True, or hea
 class FileRules:
     """How to read a file; the fields are documented in `TextClassifier.fit`.
 
+    A batch has about `batch_characters`.
+
     With ``format="auto"``, standard input and files with an unknown suffix are read as lines in fastText's format.
     """
 
@@ -39,14 +40,15 @@ class FileRules:
     label_delimiter: str | None = None
     format: str = "auto"
     dialect: Dialect = USUAL
+    batch_characters: int = 1 << 19
 
     def __post_init__(self) -> None:
         check_apart(self.text, self.target)
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of `iter_table`."""
-        own = {rule.name: getattr(self, rule.name) for rule in fields(self) if rule.name != "dialect"}
-        own["text"] = self.text if len(self.text) > 1 else self.text[0]  # as the user gave it, for error messages
+        text = self.text if len(self.text) > 1 else self.text[0]  # as the user gave it, for error messages
+        own = {"text": text, "target": self.target, "label_delimiter": self.label_delimiter, "format": self.format}
         return own | asdict(self.dialect)
 
 
@@ -101,7 +103,7 @@ def iter_texts(path: str | os.PathLike[str], rules: FileRules) -> Iterator[TextB
         held.labels.extend(batch.labels)
         held.lines.extend(batch.lines)
         n_characters += sum(map(len, batch.texts))
-        if n_characters >= BATCH_CHARACTERS:
+        if n_characters >= rules.batch_characters:
             yield held
             held, n_characters = TextBatch([], [], []), 0
     if held.texts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from sparsenet.core import progress
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear import calibrating, linear
 from sparsenet.engines.linear.calibration import CURVATURE, Calibration
+from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.text_holdout import HoldoutOptions, draw_holdout
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.selection.platt import STEEPNESS
@@ -510,23 +510,26 @@ def test_partial_fit_does_not_start_from_held_out_weights(tmp_path):
 # --- training a few labels at a time ---
 
 
-def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels(monkeypatch):
-    texts, labels = many_topics(40, 5, seed=3)
-    whole = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
-    heard: list[Any] = []
-    monkeypatch.setattr(linear, "LEAST_WORK", 1)
-    monkeypatch.setattr(linear, "BLOCKS_A_THREAD", 1)
-    trained = linear.train
-    monkeypatch.setattr(linear, "train", lambda *a, on_progress=None, **k: trained(*a, on_progress=heard.append, **k))
-    model = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
-    assert heard == [16, 16, 8]
-    np.testing.assert_array_equal(model.decision_function(texts), whole.decision_function(texts))
+def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels():
+    rng = np.random.default_rng(0)
+    points, labels = rows([[int(i)] for i in rng.integers(50, size=200)], 50), rows([[i % 40] for i in range(200)], 40)
+    whole = linear.train(points, labels, LinearRules(), 0, 1)
+    done: list[int] = []
+    in_parts = LinearRules(least_work=1, blocks_a_thread=1)
+    found = linear.train(points, labels, in_parts, 0, 1, on_progress=done.append)
+    assert done == [16, 16, 8]
+    np.testing.assert_array_equal(found, whole)
+
+
+class InParts(TextClassifier):
+    def _options(self) -> TextOptions:
+        found = super()._options()
+        return replace(found, linear=replace(found.linear, least_work=1))
 
 
 @pytest.mark.parametrize("verbose", [0, None, 1])
 def test_shows_progress_on_request(verbose, monkeypatch, capsys):
     monkeypatch.setattr(progress, "A_MOMENT", 0.0)
-    monkeypatch.setattr(linear, "LEAST_WORK", 1)
-    TextClassifier(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))
+    InParts(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))
     shown = capsys.readouterr().err
     assert ("200 texts 100%" in shown) == (verbose == 1), "the tests' stderr is no terminal"
