@@ -20,9 +20,8 @@ from sparsenet.engines.linear.text_holdout import TextHoldout
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.features.text.vocabulary import Vocabulary
-from sparsenet.kernels.types import F32, F64
+from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
-from sparsenet.selection.holdout import Holdout
 
 #: One standard error: a tenth of the texts rarely shows two.
 BETTER = Rule("accuracy", standard_errors=1.0)
@@ -58,35 +57,21 @@ class MeasuredText:
         return {"word_ngrams": self.features.word_ngrams, "cost": self.rules.cost, "score": self.score}
 
 
-def measure(problem: Problem, features: FeatureRules, rules: LinearRules, holdout: TextHoldout) -> MeasuredText:
-    """Train without the held-out texts, features and weights included, and measure on them."""
-    scores = [_scored(problem, features, rules, turn)[0] for turn in holdout.turns]
-    return _measured(problem, features, rules, holdout, scores)
-
-
-def measure_and_keep(
+def measure(
     problem: Problem, features: FeatureRules, rules: LinearRules, holdout: TextHoldout
 ) -> tuple[MeasuredText, tuple[Vocabulary, LinearModel]]:
-    """Measure as `measure` does, and also return the model, for hold-outs that are left out for good."""
-    scores, vocabulary, model = _scored(problem, features, rules, holdout.turns[0])
-    return _measured(problem, features, rules, holdout, [scores]), (vocabulary, model)
+    """Train without the held-out texts, features and weights included, and measure on them.
 
-
-def _scored(
-    problem: Problem, features: FeatureRules, rules: LinearRules, turn: Holdout
-) -> tuple[F32, Vocabulary, LinearModel]:
-    kept, held = (problem.rows.take(texts, problem.spill) for texts in (turn.kept, turn.held))
-    labels = problem.labels.take(turn.kept)
-    vocabulary = Vocabulary.learn(features, kept, labels)
-    model = problem.train(kept, labels, vocabulary, rules)
-    scores = model.scores(vocabulary.points(held, problem.threads), problem.threads)
-    return both_classes(scores, labels.width), vocabulary, model
-
-
-def _measured(
-    problem: Problem, features: FeatureRules, rules: LinearRules, holdout: TextHoldout, found: list[F32]
-) -> MeasuredText:
-    """Calibrate on the scores of the held-out texts, and compare their best labels with the true ones."""
+    Also return the model of the last turn.
+    """
+    found = []
+    for turn in holdout.turns:
+        kept, held = (problem.rows.take(texts, problem.spill) for texts in (turn.kept, turn.held))
+        labels = problem.labels.take(turn.kept)
+        vocabulary = Vocabulary.learn(features, kept, labels)
+        model = problem.train(kept, labels, vocabulary, rules)
+        scores = model.scores(vocabulary.points(held, problem.threads), problem.threads)
+        found.append(both_classes(scores, labels.width))
     scores, shifts = np.concatenate(found), None
     truth = problem.labels.take(np.concatenate([turn.held for turn in holdout.turns]))
     if problem.exclusive:
@@ -97,7 +82,8 @@ def _measured(
     else:
         calibration = calibrating.fit(scores, truth, exclusive=False)
     best = (scores if shifts is None else scores + shifts).argmax(axis=1).astype(np.int32)
-    return MeasuredText(features, rules, is_hit(best, truth).astype(np.float64), calibration, shifts)
+    hits = is_hit(best, truth).astype(np.float64)
+    return MeasuredText(features, rules, hits, calibration, shifts), (vocabulary, model)
 
 
 def measure_and_learn(
@@ -115,14 +101,14 @@ def measure_and_learn(
     """
     is_small = problem.rows.slots.nbytes <= min(problem.spill.most_bytes // 2, most_side_by_side)
     if problem.threads < 2 or problem.labels.width > linear.block_width(problem.labels.width) or not is_small:
-        return measure(problem, features, rules, holdout), problem.learn(features, rules)
+        return measure(problem, features, rules, holdout)[0], problem.learn(features, rules)
     half = problem.threads // 2
     limit = None if problem.memory_limit is None else problem.memory_limit // 2
     with ThreadPoolExecutor(1) as side:
         part = replace(problem, threads=half, memory_limit=limit)
         measured = side.submit(measure, part, features, rules, holdout)
         learnt = replace(problem, threads=problem.threads - half, memory_limit=limit).learn(features, rules)
-        return measured.result(), learnt
+        return measured.result()[0], learnt
 
 
 def search(
@@ -146,7 +132,7 @@ def search(
         nonlocal slowest
         started = clock()
         own = problem if wanted == features else replace(problem, rows=corpus.features_by(wanted))
-        tried.append(measure(own, wanted, rules, holdout))
+        tried.append(measure(own, wanted, rules, holdout)[0])
         slowest = max(slowest, clock() - started)
         return tried[-1]
 

@@ -17,11 +17,11 @@ from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.calibration import unmeasured
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.linear_model import LinearModel, both_classes
-from sparsenet.engines.linear.measuring import MeasuredText, measure_and_keep, measure_and_learn, search
+from sparsenet.engines.linear.measuring import MeasuredText, measure, measure_and_learn, search
 from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
 from sparsenet.engines.text import unknown
-from sparsenet.engines.text.text_answers import LinearAnswers, TextAnswers
+from sparsenet.engines.text.text_answers import LinearAnswers
 from sparsenet.engines.text.text_network import MOST_FEATURES, NetworkAnswers, NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.targets import Target
@@ -65,7 +65,7 @@ class FittedText:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     @cached_property
-    def answers(self) -> TextAnswers:
+    def answers(self) -> LinearAnswers | NetworkAnswers:
         """The model, ready to answer."""
         n_labels = len(self.target.classes)
         if isinstance(self.model, NetworkModel):
@@ -136,7 +136,7 @@ def _fit_linear(
         features, rules = measured.features, measured.rules
         problem = replace(problem, rows=corpus.features_by(features))
     if holdout is not None and holdout.for_good:
-        measured, (vocabulary, model) = measure_and_keep(problem, features, rules, holdout)
+        measured, (vocabulary, model) = measure(problem, features, rules, holdout)
     elif holdout is not None and measured is None:
         measured, (vocabulary, model) = measure_and_learn(problem, features, rules, holdout)
     else:

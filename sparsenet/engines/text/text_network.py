@@ -94,12 +94,6 @@ class NetworkModel:
         """Number of labels."""
         return len(self.fitted.target.classes)
 
-    @property
-    def n_wide(self) -> int:
-        """Number of weights of the wide path."""
-        wide = self.network.output.wide
-        return len(wide.indices) if wide else 0
-
     @classmethod
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, **parameters: Any) -> NetworkModel:
         """Train on weighted features of texts, and their labels.
@@ -269,7 +263,7 @@ class NetworkAnswers:
         return self.model.n_columns
 
     def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
         for points in self._points(texts, threads):
             found, probabilities = self._probable(points, k, threads)
@@ -278,12 +272,12 @@ class NetworkAnswers:
         return np.concatenate(labels), np.concatenate(values)
 
     def winners(self, texts: list[str], threads: int) -> I32:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         found = [self._best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """Implement `TextAnswers`: most texts need only the best few labels; all are scored for the others."""
+        """As of `LinearAnswers`: most texts need only the best few labels; all are scored for the others."""
         k = min(self.competing, self.n_labels)
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for points in self._points(texts, threads):
@@ -306,7 +300,7 @@ class NetworkAnswers:
         return [own[is_chosen] for own, is_chosen in zip(labels, chosen, strict=True)]
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         if not self.exclusive:
             return self.model.calibration.probabilities(self.scores(texts, threads), exclusive=False)
         check_cells(len(texts), self.n_labels)
@@ -316,7 +310,7 @@ class NetworkAnswers:
         return all_labels
 
     def scores(self, texts: list[str], threads: int) -> F32:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         check_cells(len(texts), self.n_labels)
         found = np.empty((len(texts), self.n_labels), np.float32)
         done, seen = 0, self.model.seen
@@ -328,12 +322,12 @@ class NetworkAnswers:
         return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
 
     def best(self, text: str) -> int:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         (points,) = self._points([text], 1)
         return int(self._best(points, 1, 1)[0][0, 0])
 
     def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
-        """Implement `TextAnswers`: with the active units fixed, the score is a sum over features."""
+        """As of `LinearAnswers`: with the active units fixed, the score is a sum over features."""
         arrays, seen = self.model.network.weights(), self.model.seen
         units = self.model.network.hidden_units(point, 1)[0]
         through = np.where(units > 0, arrays["output.weight"][number], 0).astype(np.float64)
