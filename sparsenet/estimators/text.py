@@ -6,8 +6,7 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +19,9 @@ from sparsenet import storage
 from sparsenet.core.machine import default_threads
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import check_weights, choice, integer, n_jobs, number_of_bytes, optional, real
-from sparsenet.data.columns import Column, TextColumns, text_columns
+from sparsenet.core.validation import check_weights, integer, n_jobs, number_of_bytes, optional, real
+from sparsenet.data.columns import Column, TextColumns
 from sparsenet.data.dialect import Dialect
-from sparsenet.data.formats import TableFormat
 from sparsenet.engines.text.compression import Compression, compress
 from sparsenet.engines.text.fit_text import FittedText, fit, refit
 from sparsenet.engines.text.text_options import TextOptions
@@ -33,8 +31,8 @@ from sparsenet.features.targets import listed
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
-from sparsenet.features.text.text_files import FileRules, iter_texts
-from sparsenet.features.text.text_frames import labelled_columns, texts_in
+from sparsenet.features.text.labelled_corpus import labelled_corpus
+from sparsenet.features.text.text_frames import texts_in
 from sparsenet.kernels.types import F32
 
 
@@ -188,15 +186,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         X : sequence of str, data frame, or path
             Texts: a list, an array or a column of a data frame. Or a data frame of pandas, Polars or Arrow with the
             columns `text` and, without y, `target`. Or a CSV, TSV, JSONL or Parquet file with both columns, or a file
-            whose lines begin with ``__label__NAME``, as in fastText; arguments about columns are then an error. Files
-            are read batch by batch, so that the text never fills memory.
+            whose lines begin with ``__label__NAME``, as in fastText. Files are read batch by batch.
         y : labels
-            One label for each text, a list of labels for each text, either maybe from a generator, or an indicator of
-            shape (n, n_labels). None with a file.
+            A label, or a list of labels, for each text, or an indicator (n, n_labels). None with a file.
         text : str or int, or a list of these
-            Column of texts: a name, or a position from 0 in a file. The texts of several columns, given as a list, are
-            joined by newlines; word pairs may span two columns. Empty and missing cells are left out, unless all are
-            missing. A tuple is one column: pandas may use it as a name.
+            Column of texts: a name, or a position from 0 in a file. The texts of a list of columns are joined by
+            newlines, without empty and missing cells. A tuple is one column: pandas may use it as a name.
         target : str or int
             Column of labels.
         label_delimiter : str, optional
@@ -215,19 +210,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         started, options = time.monotonic(), self._options()
         seed, threads = run_seed(self.random_state), self._threads()
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
-        if isinstance(X, str | Path):
-            if y is not None:
-                raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
-            choice("format", format, ("auto", *get_args(TableFormat), "lines"))
-            texts = text_columns(text)
-            columns: dict[str, Any] = {"text": texts, "target": target, "label_delimiter": label_delimiter}
-            rules = FileRules(**columns, format=format, dialect=dialect)
-            read, known = partial(iter_texts, X, rules), table_columns.learnt_from(X, rules)
-            corpus = Corpus.of_file(os.fspath(X), read, options.features, threads, options.memory_limit)
-        else:
-            of_files = {"label_delimiter": label_delimiter, "format": None if format == "auto" else format}
-            X, y, known = labelled_columns(X, y, text, target, {**of_files, **dialect.said})
-            corpus = Corpus.of_texts(check_texts(X), y, options.features, threads)
+        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+        corpus, known = labelled_corpus(
+            X, y, options.features, threads, options.memory_limit, format=format, dialect=dialect, **columns
+        )
         return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
@@ -246,7 +232,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     # --- answers ---
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
-        """Return the best label of each text (n,), or for several labels, in the form of y, all above `threshold`.
+        """Return the best label of each text (n,); with several labels, in the form of y, all above `threshold`.
 
         `threshold` is a probability, by default `threshold_`. Lists of labels begin with the best one.
         """

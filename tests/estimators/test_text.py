@@ -273,9 +273,11 @@ def test_chance_features_of_a_rare_label_do_not_dominate():
     """One text in a hundred has the label, and most of these contain one word; all else is noise."""
     rng = np.random.default_rng(0)
     rare = rng.random(12000) < 0.01
-    told = np.where(rare, rng.random(12000) < 0.8, rng.random(12000) < 0.005)
+    has_clue = np.where(rare, rng.random(12000) < 0.8, rng.random(12000) < 0.005)
     noise = rng.integers(300, size=(12000, 10))
-    texts = [" ".join([*(f"w{i}" for i in row), *["clue"] * int(clue)]) for row, clue in zip(noise, told, strict=True)]
+    texts = [
+        " ".join([*(f"w{i}" for i in row), *["clue"] * int(clue)]) for row, clue in zip(noise, has_clue, strict=True)
+    ]
     model = TextClassifier(random_state=0, class_weight="balanced").fit(texts[:8000], rare[:8000].astype(int))
     truth, scores, found = rare[8000:], model.decision_function(texts[8000:]), model.predict(texts[8000:])
     assert roc_auc_score(truth, scores) > 0.85

@@ -181,7 +181,7 @@ def test_reports_a_disk_that_fills_up():
     """Write to a device that is always full, through the buffer of a file."""
     for size in (10, 1_000_000):
         file = open("/dev/full", "wb")  # noqa: SIM115, closed below
-        pieces = SpillingArray(np.dtype(np.int32), 10, lambda file=file: file)
+        pieces = SpillingArray(np.dtype(np.int32), 10, iter([file]).__next__)
 
         def fill(pieces=pieces, size=size):
             pieces.append(np.zeros(size, np.int32))

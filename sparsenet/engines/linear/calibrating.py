@@ -131,7 +131,7 @@ def _best_threshold(
     missed: int,
     *,
     steps: int = 1000,
-    most_named: int = 3,
+    most_chosen: int = 3,
     prior_true: int = 100,
 ) -> float:
     """Return the probability threshold with the best F1 over all pairs of a text and a label.
@@ -143,14 +143,14 @@ def _best_threshold(
     ----------
     steps : int
         Size of the grid, on the square root of the probability: with many labels the threshold is small.
-    most_named : int
+    most_chosen : int
         Most labels chosen for each true one. Without this bound, useless probabilities would choose all labels.
     """
     n_true = np.count_nonzero(truth) + missed
-    right, named = (
+    right, chosen = (
         np.histogram(np.sqrt(some), steps, (0, 1))[0][::-1].cumsum() for some in (probabilities[truth], probabilities)
     )
-    f1 = np.where(named <= most_named * n_true, 2 * right / np.maximum(named + n_true, 1), 0)
+    f1 = np.where(chosen <= most_chosen * n_true, 2 * right / np.maximum(chosen + n_true, 1), 0)
     half = float(f1.max()) / 2
     if half == 0:
         return Calibration.threshold

@@ -42,16 +42,6 @@ class HoldoutOptions:
     most_scores: int = 1 << 24
     score_bytes: int = 64
 
-    def can_train_twice(self, n_texts: int, n_labels: int) -> bool:
-        """Tell whether to train one model to measure, and another one on all texts."""
-        return n_labels <= self.most_measured or n_texts * n_labels <= self.most_pairs
-
-    def n_requested(self, n_texts: int) -> int | None:
-        """Return the number of held-out texts that the user asks for; None if that is left to the classifier."""
-        if self.validation_fraction is None:
-            return None
-        return min(round(self.validation_fraction * n_texts), n_texts - 1)
-
     def most_in_memory(self, n_labels: int) -> int:
         """Return the number of texts whose scores fit into memory."""
         limit = self.most_scores if self.memory_limit is None else self.memory_limit // self.score_bytes
@@ -71,9 +61,11 @@ def draw_holdout(labels: Rows, options: HoldoutOptions, seed: int, *, for_good: 
 
     With `for_good`, or where a second training would take minutes, the model is not trained again on all texts.
     """
-    n, most = len(labels), options.most_in_memory(labels.width)
-    requested = options.n_requested(n)
-    for_good = for_good or (requested is None and not options.can_train_twice(n, labels.width))
+    n, n_labels, most = len(labels), labels.width, options.most_in_memory(labels.width)
+    fraction = options.validation_fraction
+    requested = None if fraction is None else min(round(fraction * n), n - 1)
+    takes_minutes = n_labels > options.most_measured and n * n_labels > options.most_pairs
+    for_good = for_good or (requested is None and takes_minutes)
     if for_good:
         n_held = requested if requested is not None else 0 if n < 200 else min(n // 20, 2000, most)
         holdout = _left_out(labels, n_held, seed)

@@ -179,7 +179,7 @@ def fit_network(
     if holdout is not None:
         others, truth = part(holdout.turns[0].held)
         model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
-        score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
+        score = float(is_hit(model.network.topk(others, 1, threads)[0][:, 0], truth).mean())
     return FittedText(corpus.target, vocabulary, model, counts, len(labels), score=score)
 
 

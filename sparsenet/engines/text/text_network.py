@@ -80,7 +80,7 @@ class NetworkModel:
         return self.fitted.network
 
     @property
-    def seen(self) -> LabelStats:
+    def stats(self) -> LabelStats:
         """Which features and labels training had."""
         return self.fitted.seen
 
@@ -103,7 +103,7 @@ class NetworkModel:
         """
         if points.width == 0:
             raise ValueError(
-                "the texts hold nothing that a network could learn from, as if all were empty: look at what was read, "
+                "the texts hold nothing that a network could learn from, as if all were empty: check what was read, "
                 "or train method='linear', which then learns how frequent labels are"
             )
         size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": 1024, "normalize": "none"}
@@ -118,14 +118,10 @@ class NetworkModel:
 
     def calibrated(self, points: Rows, labels: Rows, threads: int, *, exclusive: bool) -> NetworkModel:
         """Fit the calibration on held-out points."""
-        best, scores = self.best(points, min(COMPETING, self.n_columns), threads)
+        best, scores = self.network.topk(points, min(COMPETING, self.n_columns), threads)
         found = Rows.of(sparse.csr_array(is_hit(best, labels).astype(np.float32)))
         missed = len(labels.indices) - len(found.indices)
         return replace(self, calibration=calibrating.fit(scores, found, exclusive=exclusive, missed=missed))
-
-    def best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
-        """Return the k best labels of points and their scores, (n, k) each, best first."""
-        return self.network.topk(points, k, threads)
 
     def learn_on(
         self,
@@ -281,23 +277,23 @@ class NetworkAnswers:
         k = min(self.competing, self.n_labels)
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for points in self._points(texts, threads):
-            named = self._named(points, k, threshold, threads)
-            full = [i for i, own in enumerate(named) if len(own) == k < self.n_labels]
+            chosen = self._above(points, k, threshold, threads)
+            full = [i for i, own in enumerate(chosen) if len(own) == k < self.n_labels]
             step = max(1, self.most_cells // self.n_labels)
             for begin in range(0, len(full), step):
                 rows = full[begin : begin + step]
-                again = self._named(points.take(np.array(rows)), self.n_labels, threshold, threads)
+                again = self._above(points.take(np.array(rows)), self.n_labels, threshold, threads)
                 for row, own in zip(rows, again, strict=True):
-                    named[row] = own
-            names += named
-            counts.append(np.array([len(own) for own in named], np.int64))
+                    chosen[row] = own
+            names += chosen
+            counts.append(np.array([len(own) for own in chosen], np.int64))
         return np.concatenate(names), np.cumsum(np.concatenate(counts))
 
-    def _named(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
+    def _above(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
         """Return which of the k best labels of each point are above a threshold, best first."""
         labels, scores = self._best(points, k, threads)
-        chosen = self.model.calibration.chosen(scores, threshold)
-        return [own[is_chosen] for own, is_chosen in zip(labels, chosen, strict=True)]
+        is_above = self.model.calibration.chosen(scores, threshold)
+        return [own[above] for own, above in zip(labels, is_above, strict=True)]
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
         """As of `LinearAnswers`."""
@@ -313,10 +309,10 @@ class NetworkAnswers:
         """As of `LinearAnswers`."""
         check_cells(len(texts), self.n_labels)
         found = np.empty((len(texts), self.n_labels), np.float32)
-        done, seen = 0, self.model.seen
+        done, stats = 0, self.model.stats
         for points in self._points(texts, threads):
             own = dense_scores(self.model.network, points, threads)
-            own[seen.blank(points)] = self._usual_scores(seen.shares())
+            own[stats.blank(points)] = self._usual_scores(stats.shares())
             found[done : done + len(points)] = own
             done += len(points)
         return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
@@ -328,7 +324,7 @@ class NetworkAnswers:
 
     def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
         """As of `LinearAnswers`: with the active units fixed, the score is a sum over features."""
-        arrays, seen = self.model.network.weights(), self.model.seen
+        arrays, stats = self.model.network.weights(), self.model.stats
         units = self.model.network.hidden_units(point, 1)[0]
         through = np.where(units > 0, arrays["output.weight"][number], 0).astype(np.float64)
         deep = arrays["input.weight"][point.indices].astype(np.float64) @ through
@@ -336,8 +332,8 @@ class NetworkAnswers:
         own = arrays["wide.indices"][begin:end]
         wide = sparse.csr_array((arrays["wide.weight"][begin:end, 0], own, [0, end - begin]), shape=(1, point.width))
         every = float(through @ arrays["input.bias"][0] + arrays["output.bias"][number, 0])
-        if len(seen.blank(point)):
-            every = float(self._usual_scores(seen.shares()[number]))
+        if len(stats.blank(point)):
+            every = float(self._usual_scores(stats.shares()[number]))
         return point.data * (deep + wide.toarray()[0, point.indices]), every
 
     def _points(self, texts: list[str], threads: int, step: int = 4096) -> Iterator[Rows]:
@@ -348,11 +344,11 @@ class NetworkAnswers:
 
     def _best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the best labels of points and their scores, (n, k) each; for blank texts, the most frequent."""
-        labels, scores = self.model.best(points, k, threads)
-        seen = self.model.seen
-        seen.answer_blank(points, labels)
-        blank = seen.blank(points)
-        scores[blank] = self._usual_scores(seen.shares()[labels[blank]])
+        labels, scores = self.model.network.topk(points, k, threads)
+        stats = self.model.stats
+        stats.answer_blank(points, labels)
+        blank = stats.blank(points)
+        scores[blank] = self._usual_scores(stats.shares()[labels[blank]])
         return labels, scores
 
     def _usual_scores(self, shares: F32) -> F32:

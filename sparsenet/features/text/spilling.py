@@ -64,14 +64,11 @@ class SpillingArray:
             if self._file is not None:
                 self._file.write(np.ascontiguousarray(piece, self._dtype).data)
             else:
-                self._fill(end, piece)
+                if end > len(self._room):
+                    # resize moves pages without copying; joining pieces at the end would copy everything once more.
+                    self._room.resize(max(end, len(self._room) * 5 // 4), refcheck=False)
+                self._room[self._size : end] = piece
         self._size = end
-
-    def _fill(self, end: int, piece: NDArray[Any]) -> None:
-        if end > len(self._room):
-            # resize moves pages without copying; joining pieces at the end would copy everything once more.
-            self._room.resize(max(end, len(self._room) * 5 // 4), refcheck=False)
-        self._room[self._size : end] = piece
 
     def joined(self) -> NDArray[Any]:
         """Return the finished array; call this once."""

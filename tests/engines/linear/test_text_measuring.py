@@ -210,13 +210,13 @@ def test_rare_labels_are_never_shifted_down():
     shares = np.array([0.6, *np.full(40, 0.01)])
     right = rng.choice(41, 600, p=shares)
     scores = rng.normal(-0.9, 0.02, (600, 41)).astype(np.float32)
-    told = rng.random(600) < 0.5
-    scores[np.flatnonzero(told), right[told]] = rng.normal(0.2, 0.3, np.count_nonzero(told))
+    informative = rng.random(600) < 0.5
+    scores[np.flatnonzero(informative), right[informative]] = rng.normal(0.2, 0.3, np.count_nonzero(informative))
     counts = np.bincount(right, minlength=41)
     found = calibrating.fit_softmax(scores, rows([[int(label)] for label in right], 41), counts)
     assert found.shifts[0] <= found.shifts[1:].min()
     best = (scores + found.shifts).argmax(axis=1)
-    sure = told & (scores.max(axis=1) > -0.5)
+    sure = informative & (scores.max(axis=1) > -0.5)
     assert (best[sure] == right[sure]).mean() > 0.97
 
 
@@ -269,8 +269,8 @@ def test_fits_the_curvature_of_scores():
     curve = Calibration(found.steepness, curvature=0.4)
     likely = curve.probabilities(scores, exclusive=True)
     assert (likely.argsort(axis=1) == scores.argsort(axis=1)).all()
-    told = curve.scores_of(likely[:100].astype(float), exclusive=True).astype(np.float32)
-    np.testing.assert_allclose(curve.probabilities(told, exclusive=True), likely[:100], rtol=1e-4)
+    scores_again = curve.scores_of(likely[:100].astype(float), exclusive=True).astype(np.float32)
+    np.testing.assert_allclose(curve.probabilities(scores_again, exclusive=True), likely[:100], rtol=1e-4)
     both = np.array([[-0.7, 0.7]], np.float32)
     straight = Calibration(curve.steepness).probabilities(both, exclusive=True)
     np.testing.assert_allclose(curve.probabilities(both, exclusive=True), straight, rtol=1e-5)
@@ -466,8 +466,8 @@ def rare_and_frequent(seed: int, each: int, each_rare: int) -> tuple[list[str], 
     for label in range(120):
         for _ in range(each if label < 20 else each_rare):
             about = label if rng.random() < 0.85 else rng.integers(120)
-            told = [f"w{about}x{i}" for i in rng.integers(4, size=2)]
-            texts.append(" ".join(rng.permutation([*told, *(f"n{i}" for i in rng.integers(60, size=5))])))
+            clues = [f"w{about}x{i}" for i in rng.integers(4, size=2)]
+            texts.append(" ".join(rng.permutation([*clues, *(f"n{i}" for i in rng.integers(60, size=5))])))
             labels.append(f"l{label}")
     return texts, labels
 

@@ -220,11 +220,11 @@ def test_runs_the_given_number_of_epochs(tmp_path, epochs):
 def test_the_command_line_refuses_a_cost_and_takes_epochs(tmp_path):
     texts, labels = planted(300)
     (tmp_path / "t.txt").write_text("".join(f"__label__{b} {a}\n" for a, b in zip(texts, labels, strict=True)))
-    ask = ["train", tmp_path / "t.txt", "--model", tmp_path / "m", "--method", "network"]
-    code, _, said = run(*ask, "--cost", "0.5")
+    command = ["train", tmp_path / "t.txt", "--model", tmp_path / "m", "--method", "network"]
+    code, _, said = run(*command, "--cost", "0.5")
     assert code == 1
     assert "error: --cost 0.5 is for linear models, and a network is trained" in said
-    assert run(*ask, "--epochs", "2")[0] == 0
+    assert run(*command, "--epochs", "2")[0] == 0
     assert len(TextClassifier.load(tmp_path / "m")._fitted.model.fitted.history) == 2
 
 

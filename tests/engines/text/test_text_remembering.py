@@ -51,7 +51,7 @@ def test_learns_a_new_label_without_forgetting_others(model):
 
 def test_counts_learnt_texts_once(model):
     learnt = pickle.loads(pickle.dumps(model)).partial_fit(*planted(100, seed=4))
-    before, after = model._fitted.model.seen, learnt._fitted.model.seen
+    before, after = model._fitted.model.stats, learnt._fitted.model.stats
     assert after.n_points == before.n_points + 100
     assert after.label_counts.sum() == before.label_counts.sum() + 100
 
