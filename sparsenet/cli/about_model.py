@@ -144,7 +144,8 @@ def _about_blend(whole: BlendClassifier, metadata: Mapping[str, Any]) -> dict[st
 def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     weights: Any = model.fitted_.model
     network, rules = isinstance(weights, NetworkModel), model.fitted_.vocabulary.rules
-    best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})
+    best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})  # of version 0.1
+    cost = model.choices_["cost"].value if "cost" in model.choices_ else best.get("cost", model.cost)
     return {
         "features": len(model.fitted_.vocabulary),
         "weights": _n_weights(weights.network) if network else int(weights.matrix.size + weights.bias.size),
@@ -156,7 +157,7 @@ def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str,
             "method": "network" if network else "linear",
             "word_ngrams": rules.word_ngrams,
             "char_ngrams": [rules.char_low, rules.char_high] if rules.char_high else None,
-            "cost": None if network else best.get("cost", model.cost),
+            "cost": None if network else cost,
             "threshold": None if model.threshold_ is None else float(f"{model.threshold_:.4g}"),
         },
     }

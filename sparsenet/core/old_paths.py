@@ -48,7 +48,7 @@ NEW_PATHS = {
     "sparsenet.text.calibration": "engines.linear.calibration",
     "sparsenet.text.classifier": "estimators.text",
     "sparsenet.text.columns": "features.text.table_columns",
-    "sparsenet.text.competing": "engines.linear.competing",
+    "sparsenet.text.competing": "engines.linear.calibrating",
     "sparsenet.text.compression": "engines.text.compression",
     "sparsenet.text.corpus": "features.text.corpus",
     "sparsenet.text.explain": "engines.text.word_effects features.text.occurrences",

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +18,9 @@ from sparsenet import storage
 from sparsenet.core.machine import default_threads
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import check_weights, choice, integer, n_jobs, number_of_bytes, optional, real
-from sparsenet.data.columns import Column, TextColumns, text_columns
+from sparsenet.core.validation import check_weights, integer, n_jobs, number_of_bytes, optional, real
+from sparsenet.data.columns import Column, TextColumns
 from sparsenet.data.dialect import Dialect
-from sparsenet.data.formats import TableFormat
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.text import text_arrays
 from sparsenet.engines.text.compression import Compression, compress
@@ -34,8 +31,8 @@ from sparsenet.features.targets import listed
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
-from sparsenet.features.text.text_files import FileRules, iter_texts
-from sparsenet.features.text.text_frames import labelled_columns, texts_in
+from sparsenet.features.text.labelled_corpus import labelled_corpus
+from sparsenet.features.text.text_frames import texts_in
 from sparsenet.kernels.types import F32, Arrays
 
 
@@ -70,12 +67,11 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Share of texts that are held out to measure `validation_score_` and to calibrate probabilities. A linear model
         is then trained on all texts. ``"auto"``:
 
-        - A tenth, but at least 800 and at most 5,000 texts. If 800 exceed a fifth, fifths are held out in turn: all
-          five with fewer than 800 texts, or fewer than four a label. None with fewer than 10 texts.
-        - Up to five turns, over 40,000 texts in all, until 200 held-out texts have another label than the commonest.
+        - A tenth, but at least 800 and at most 5,000 texts. If 800 exceed a fifth, fifths are held out in turn, up to
+          all five. None with fewer than 10 texts.
         - A twentieth, at most 2,000 texts, which the model never learns, if a second training would take minutes: for
-          networks, and with more than 1,000 labels and 20 million pairs of a label and a text. If all labels of a
-          linear model have at most four texts, up to 200 texts with different labels.
+          networks, and with more than 1,000 labels and 20 million pairs of a label and a text. The only text of a label
+          is never held out for good.
 
         0: probabilities are a guess by the number of labels. Memory for 64 bytes a pair of a label and a held-out text
         is the limit in any case.
@@ -112,7 +108,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     label_counts_, n_texts_ : ndarray of shape (n_labels,), int
         Training texts of each label, and of all.
     choices_ : dict
-        The `Decision` on `method`, if that is ``"auto"``.
+        The `Decision` on `method` and `char_ngrams` where they are ``"auto"``, and with a time budget on `cost` and
+        `word_ngrams`: the default stays unless another option is better by more than a standard error.
     multilabel_ : bool
         Whether a text may have several labels, or none.
     threshold_ : float or None
@@ -189,15 +186,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         X : sequence of str, data frame, or path
             Texts: a list, an array or a column of a data frame. Or a data frame of pandas, Polars or Arrow with the
             columns `text` and, without y, `target`. Or a CSV, TSV, JSONL or Parquet file with both columns, or a file
-            whose lines begin with ``__label__NAME``, as in fastText; arguments about columns are then an error. Files
-            are read batch by batch, so that the text never fills memory.
+            whose lines begin with ``__label__NAME``, as in fastText. Files are read batch by batch.
         y : labels
-            One label for each text, a list of labels for each text, either maybe from a generator, or an indicator of
-            shape (n, n_labels). None with a file.
+            A label, or a list of labels, for each text, or an indicator (n, n_labels). None with a file.
         text : str or int, or a list of these
-            Column of texts: a name, or a position from 0 in a file. The texts of several columns, given as a list, are
-            joined by newlines; word pairs may span two columns. Empty and missing cells are left out, unless all are
-            missing. A tuple is one column: pandas may use it as a name.
+            Column of texts: a name, or a position from 0 in a file. The texts of a list of columns are joined by
+            newlines, without empty and missing cells. A tuple is one column: pandas may use it as a name.
         target : str or int
             Column of labels.
         label_delimiter : str, optional
@@ -216,19 +210,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         started, options = time.monotonic(), self._options()
         seed, threads = run_seed(self.random_state), self._threads()
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
-        if isinstance(X, str | Path):
-            if y is not None:
-                raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
-            choice("format", format, ("auto", *get_args(TableFormat), "lines"))
-            texts = text_columns(text)
-            columns: dict[str, Any] = {"text": texts, "target": target, "label_delimiter": label_delimiter}
-            rules = FileRules(**columns, format=format, dialect=dialect)
-            read, known = partial(iter_texts, X, rules), table_columns.learnt_from(X, rules)
-            corpus = Corpus.of_file(os.fspath(X), read, options.features, threads, options.memory_limit)
-        else:
-            of_files = {"label_delimiter": label_delimiter, "format": None if format == "auto" else format}
-            X, y, known = labelled_columns(X, y, text, target, {**of_files, **dialect.said})
-            corpus = Corpus.of_texts(check_texts(X), y, options.features, threads)
+        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
+        corpus, known = labelled_corpus(
+            X, y, options.features, threads, options.memory_limit, format=format, dialect=dialect, **columns
+        )
         return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
@@ -247,7 +232,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     # --- answers ---
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
-        """Return the best label of each text (n,), or for several labels, in the form of y, all above `threshold`.
+        """Return the best label of each text (n,); with several labels, in the form of y, all above `threshold`.
 
         `threshold` is a probability, by default `threshold_`. Lists of labels begin with the best one.
         """
@@ -398,7 +383,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, fitted.score, list(fitted.search)
         self.multilabel_, self.columns_ = not fitted.exclusive, known
-        self.choices_ = {"method": fitted.method} if self.method == "auto" else {}
+        by_size = {"method": fitted.method, "char_ngrams": fitted.char_ngrams}
+        self.choices_ = {name: one for name, one in by_size.items() if getattr(self, name) == "auto"}
+        self.choices_ |= fitted.decisions
         self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
 

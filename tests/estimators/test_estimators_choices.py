@@ -12,7 +12,6 @@ from sparsenet.engines.network import building, options, sizing
 from sparsenet.engines.network.optim import SGD
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import RandomSampler
-from sparsenet.engines.network.training.checkpoints import Checkpoint
 from tests.support.planted import X, Y, fast
 
 

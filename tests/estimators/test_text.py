@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -14,8 +15,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from sparsenet import ModelError, TextClassifier, kernels
-from sparsenet.engines.linear import linear, measuring
 from sparsenet.engines.linear.linear_model import LinearModel
+from sparsenet.engines.linear.measuring import search
+from sparsenet.engines.linear.problem import Problem
+from sparsenet.engines.linear.text_holdout import draw_holdout
+from sparsenet.engines.text.text_options import TextOptions
+from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.vocabulary import _own_share
 from sparsenet.storage.parts import nothing_believed
@@ -157,12 +162,18 @@ def test_accepts_integer_classes():
     assert set(model.predict(texts).tolist()) == {4, 5}
 
 
-def test_many_labels_keep_only_large_weights(monkeypatch, tmp_path):
+class Sparse(TextClassifier):
+    """Keeps the weights of models of 50 and more weights sparse."""
+
+    def _options(self) -> TextOptions:
+        found = super()._options()
+        return replace(found, linear=replace(found.linear, most_dense=50, smallest=1e-4, rows_at_a_time=7))
+
+
+def test_many_labels_keep_only_large_weights(tmp_path):
     texts, labels = planted(400)
     plain = TextClassifier(random_state=0).fit(texts, labels)
-    monkeypatch.setattr(linear, "MOST_DENSE", 50)
-    monkeypatch.setattr(linear, "SMALLEST", 1e-4)
-    model = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
+    model = Sparse(random_state=0, n_jobs=1).fit(texts, labels)
     assert model._fitted.model.indptr is not None
     test, truth = planted(100, seed=3)
     np.testing.assert_allclose(model.predict_proba(test), plain.predict_proba(test), atol=0.02)
@@ -175,11 +186,9 @@ def test_many_labels_keep_only_large_weights(monkeypatch, tmp_path):
     np.testing.assert_array_equal(copy.predict_proba(test), model.predict_proba(test))
 
 
-def test_a_pruned_model_learns_on(monkeypatch, tmp_path):
-    monkeypatch.setattr(linear, "MOST_DENSE", 50)
-    monkeypatch.setattr(linear, "ROWS_AT_A_TIME", 7)
+def test_a_pruned_model_learns_on(tmp_path):
     texts, labels = planted(300, topics=2)
-    model = TextClassifier(random_state=0).fit(texts, labels)
+    model = Sparse(random_state=0).fit(texts, labels)
     for seed in (7, 9):
         model.partial_fit(*planted(300, seed=seed))
         kept = model._fitted.model
@@ -188,9 +197,9 @@ def test_a_pruned_model_learns_on(monkeypatch, tmp_path):
     test, truth = planted(200, seed=8)
     assert model.score(test, truth) > 0.9
     whole = LinearModel.rounded(model._fitted.weight).scores(model._fitted.vocabulary.points(counted(test), 1), 1)
-    np.testing.assert_allclose(model.decision_function(test), whole, atol=3 * linear.SMALLEST)  # ten words: root of 10
+    np.testing.assert_allclose(model.decision_function(test), whole, atol=0.15)  # ten words: root of 10
     model.save(tmp_path / "model")
-    copy = TextClassifier.load(tmp_path / "model").partial_fit(["a yacht", "my yacht"], ["boat", "boat"])
+    copy = Sparse.load(tmp_path / "model").partial_fit(["a yacht", "my yacht"], ["boat", "boat"])
     assert copy.predict(["the yacht"]).tolist() == ["boat"]
     assert copy.score(test, truth) > 0.9
     with pytest.raises(MemoryError, match=r"further training of 4 labels .* needs .* kB, and there are 1.0 kB"):
@@ -264,9 +273,11 @@ def test_chance_features_of_a_rare_label_do_not_dominate():
     """One text in a hundred has the label, and most of these contain one word; all else is noise."""
     rng = np.random.default_rng(0)
     rare = rng.random(12000) < 0.01
-    told = np.where(rare, rng.random(12000) < 0.8, rng.random(12000) < 0.005)
+    has_clue = np.where(rare, rng.random(12000) < 0.8, rng.random(12000) < 0.005)
     noise = rng.integers(300, size=(12000, 10))
-    texts = [" ".join([*(f"w{i}" for i in row), *["clue"] * int(clue)]) for row, clue in zip(noise, told, strict=True)]
+    texts = [
+        " ".join([*(f"w{i}" for i in row), *["clue"] * int(clue)]) for row, clue in zip(noise, has_clue, strict=True)
+    ]
     model = TextClassifier(random_state=0, class_weight="balanced").fit(texts[:8000], rare[:8000].astype(int))
     truth, scores, found = rare[8000:], model.decision_function(texts[8000:]), model.predict(texts[8000:])
     assert roc_auc_score(truth, scores) > 0.85
@@ -282,29 +293,57 @@ def test_only_rare_labels_are_discounted():
     np.testing.assert_array_equal(_own_share(np.array([0.98, 0.02, 0, 0]))[:2], share)  # two labels have no text
 
 
-def test_the_search_reserves_time_for_training(monkeypatch):
+def test_the_search_reserves_time_for_training():
     """Each measurement takes ten seconds and reserves twenty for the final model: 31 seconds allow one."""
     clock = [0.0]
-    measure = measuring.measure
 
-    def slow(*arguments):
-        clock[0] += 10.0
-        return measure(*arguments)
+    class Slow(Problem):
+        def train(self, *given):
+            clock[0] += 10.0
+            return super().train(*given)
 
-    monkeypatch.setattr(measuring, "measure", slow)
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 5)):
+    options = TextOptions.of(TextClassifier(validation_fraction=0.1).get_params())
+    corpus = Corpus.of_texts(*planted(400), options.features, 1)
+    holdout = draw_holdout(corpus.labels, options.holdout, 0)
+    assert holdout is not None
+    problem = Slow(corpus.rows, corpus.labels, True, None, 0, 1, None)
+    for seconds, trials in ((0, 1), (31, 1), (41, 2), (51, 3), (1000, 4)):
         clock[0] = 0.0
-        model = TextClassifier(random_state=0, n_jobs=1, time_budget=seconds).fit(*planted(400))
-        assert len(model.search_) == trials
+        given = (problem, corpus, corpus.rules, options.linear, holdout)
+        _, tried, _ = search(*given, seconds, clock=lambda: clock[0])
+        assert len(tried) == trials
 
 
-def test_a_time_budget_enables_the_search():
+def test_a_time_budget_enables_the_search(tmp_path):
     model = TextClassifier(random_state=0, time_budget=60).fit(*planted(400))
     tried = {(trial["word_ngrams"], trial["cost"]) for trial in model.search_}
     assert {(2, 1.0), (2, 0.3), (2, 3.0)} <= tried
-    assert {n for n, _ in tried} == {1, 2, 3}
+    assert {n for n, _ in tried} == {2, 3}
+    cost, words = model.choices_["cost"], model.choices_["word_ngrams"]
+    assert cost.options == ("1", "0.3", "3")
+    assert words.options == ("2", "3")
+    assert cost.n == words.n == 400
+    chosen = {"cost": cost.value, "word_ngrams": words.value, "score": model.validation_score_}
+    assert chosen in model.search_
+    model.save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").choices_ == model.choices_
     assert TextClassifier(random_state=0, time_budget=0).fit(*planted(400)).search_[1:] == []
+
+
+def test_one_held_out_text_gives_no_standard_error(tmp_path):
+    texts, labels = planted(40)
+    model = TextClassifier(random_state=0, time_budget=60, validation_fraction=0.02).fit(texts, labels)
+    assert model.choices_["cost"].n == 1
+    assert model.choices_["cost"].value == model.cost
+    model.save(tmp_path / "model")
+    assert TextClassifier.load(tmp_path / "model").choices_["cost"].standard_error is None
+
+
+@pytest.mark.parametrize("char_ngrams", ["auto", (3, 3)])
+def test_records_choices_by_the_size_of_the_data(char_ngrams):
+    model = TextClassifier(random_state=0, char_ngrams=char_ngrams).fit(*planted(40))
+    assert model.choices_["method"].value == "linear"
+    assert model.choices_.get("char_ngrams", [None])[0] == ((3, 5) if char_ngrams == "auto" else None)
 
 
 def test_score_weighs_texts_and_counts_unknown_labels_as_misses():

@@ -115,11 +115,11 @@ def test_does_not_mistake_a_file_name_for_texts(tmp_path):
     model = TextClassifier(random_state=0).fit(TEXTS, LABELS)
     (tmp_path / "texts").write_text("a goal")
     for path in ("new.tsv", "NEW.parquet", tmp_path / "new", str(tmp_path / "texts")):
-        for ask in (model.predict, model.predict_proba, lambda X: model.score(X, None)):
+        for query in (model.predict, model.predict_proba, lambda X: model.score(X, None)):
             with pytest.raises(
                 ValueError, match=r"X must be .* the name of a file, .*: only fit takes one; .*read_table"
             ):
-                ask(path)
+                query(path)
     for text in ("a goal", str(tmp_path), "a\0goal", "x" * 10_000, b"new.tsv"):
         with pytest.raises(ValueError, match=r"got a single one: pass \[text\]"):
             model.predict(text)

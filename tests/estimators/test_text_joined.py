@@ -88,11 +88,11 @@ def test_rejects_a_frame_that_lacks_a_column(frame):
     ):
         fitted(frame(TABLE), LABELS, text=["title", "zz"])
     model = fitted(frame(TABLE), text=BOTH, target="topic")
-    for ask in (model.predict, model.topk, lambda X: model.score(X, LABELS), lambda X: model.partial_fit(X, LABELS)):
+    for query in (model.predict, model.topk, lambda X: model.score(X, LABELS), lambda X: model.partial_fit(X, LABELS)):
         with pytest.raises(ValueError, match="text='body' is no column of X; there are 'title': the model learnt from"):
-            ask(frame({"title": TITLES}))
+            query(frame({"title": TITLES}))
         with pytest.raises(ValueError, match="'title' is no column of X; there are 'other': the model learnt from 't"):
-            ask(frame({"other": JOINED}))
+            query(frame({"other": JOINED}))
     assert model.predict_proba(np.array(JOINED)).tolist() == EXPECTED, "what is no frame has no columns"
 
 

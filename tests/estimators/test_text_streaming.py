@@ -8,58 +8,81 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sparsenet import DataError, TextClassifier
+from sparsenet import DataError, TextClassifier, kernels
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.linear.problem import Problem
+from sparsenet.engines.linear.text_holdout import draw_holdout
+from sparsenet.engines.text.fit_text import FittedText, fit, fit_network
 from sparsenet.engines.text.text_options import TextOptions
-from sparsenet.features.text import corpus, featuriser, spilling, text_files
-from sparsenet.features.text.spilling import Spill
+from sparsenet.features.text.corpus import Corpus
+from sparsenet.features.text.featuriser import FeatureRules, extract
+from sparsenet.features.text.spilling import Spill, SpillingArray
+from sparsenet.features.text.text_files import FileRules, iter_texts
 from tests.support.patience import PATIENCE
 from tests.support.texts import planted, write
 
 COLUMNS = {"text": "review", "target": "topic"}
 
 
-def assert_equal(one: TextClassifier, other: TextClassifier) -> None:
+def assert_equal(one: FittedText, other: FittedText) -> None:
     for name in ("matrix", "factors", "bias"):
-        np.testing.assert_array_equal(getattr(one._fitted.model, name), getattr(other._fitted.model, name))
-    assert one.validation_score_ == other.validation_score_
-    assert one.classes_.tolist() == other.classes_.tolist()
+        np.testing.assert_array_equal(getattr(one.model, name), getattr(other.model, name))
+    assert one.score == other.score
+    assert one.target.classes.tolist() == other.target.classes.tolist()
+
+
+def streamed(path: Path, options: TextOptions, **columns: Any) -> FittedText:
+    """Fit on the small batches of a file."""
+    rules = FileRules(**columns, batch_characters=3000)
+    batches = list(iter_texts(path, rules))
+    assert len(batches) > 3
+    read = partial(iter_texts, path, rules)
+    corpus = Corpus.of_file(str(path), read, options.features, 1, options.memory_limit)
+    return fit(corpus, options, seed=run_seed(0), threads=1)
+
+
+def options_of(**parameters: Any) -> TextOptions:
+    return TextOptions.of(TextClassifier(**parameters).get_params())
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.txt"])
-def test_batches_and_temporary_files_change_nothing(tmp_path, monkeypatch, name):
+def test_batches_and_temporary_files_change_nothing(tmp_path, name):
     texts, labels = planted(700)
     write(tmp_path / name, texts, labels)
     expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
-    monkeypatch.setattr(text_files, "BATCH_CHARACTERS", 3000)
-    monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
-    columns = COLUMNS if name != "t.txt" else {}
-    assert_equal(TextClassifier(random_state=0, n_jobs=1).fit(tmp_path / name, **columns), expected)
-    spilt = TextClassifier(random_state=0, n_jobs=1, memory_limit="64kB").fit(tmp_path / name, **columns)
-    assert_equal(spilt, expected)
+    columns: dict[str, Any] = {"text": ["review"], "target": "topic"} if name != "t.txt" else {}
+    for options in (options_of(), options_of(memory_limit="64kB")):
+        assert_equal(streamed(tmp_path / name, options, **columns), expected._fitted)
 
 
-def test_samples_texts_to_choose_character_lengths(tmp_path, monkeypatch):
+def test_takes_texts_part_by_part():
+    texts, _ = planted(100)
+    rows = extract(*kernels.join_texts(texts), FeatureRules(bits=14), 1)
+    some, spill = np.arange(0, 100, 3), Spill(1 << 30)
+    expected, found = (replace(rows, part_features=n).take(some, spill) for n in (1 << 24, 99))
+    for name in ("indptr", "slots", "counts"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+def test_samples_texts_to_choose_character_lengths(tmp_path):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
-    monkeypatch.setattr(text_files, "BATCH_CHARACTERS", 3000)
-
-    class Wordy(TextClassifier):
-        def _options(self) -> TextOptions:
-            options = super()._options()
-            features = replace(options.features, most_characters=5000, sampled_bytes=4000)
-            return replace(options, features=features)
-
-    expected = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(texts, labels)
-    assert expected._fitted.vocabulary.rules.char_high == 0
-    assert {trial["word_ngrams"] for trial in expected.search_} == {1, 2, 3}
-    streamed = Wordy(random_state=0, n_jobs=1, time_budget=20).fit(tmp_path / "t.csv", **COLUMNS)
-    assert_equal(streamed, expected)
-    assert streamed.search_ == expected.search_
+    options = options_of(time_budget=20)
+    options = replace(options, features=replace(options.features, most_characters=5000, sampled_bytes=4000))
+    corpus = Corpus.of_texts(texts, labels, options.features, 1)
+    expected = fit(corpus, options, seed=run_seed(0), threads=1)
+    assert expected.vocabulary.rules.char_high == 0
+    assert {trial["word_ngrams"] for trial in expected.search} == {2, 3}
+    found = streamed(tmp_path / "t.csv", options, text=["review"], target="topic")
+    assert_equal(found, expected)
+    assert found.search == expected.search
 
 
 def test_a_pipe_is_read_once_and_searched_by_cost_alone(tmp_path):
@@ -82,7 +105,7 @@ def test_reports_a_file_that_changes_while_read(tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("__label__a one\n__label__b two\n" * 20)
     chosen = TextOptions.of(TextClassifier().get_params()).features
-    read: Any = corpus.Corpus.of_file(str(path), lambda: text_files.iter_texts(path, text_files.FileRules()), chosen, 1)
+    read: Any = Corpus.of_file(str(path), lambda: iter_texts(path, FileRules()), chosen, 1)
     assert len(read.features(read.rules)) == 40
     path.write_text("__label__a one\n")
     with pytest.raises(DataError, match=r"t\.txt: held 40 texts when it was read first, and 1 later: it must stay"):
@@ -96,13 +119,27 @@ def test_several_labels_in_a_column(tmp_path):
     assert model.predict(["three"]) == [["b"]]
 
 
-def test_a_network_reads_points_from_temporary_files(tmp_path, monkeypatch):
+def test_a_network_reads_points_from_temporary_files(tmp_path):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
-    monkeypatch.setattr(Spill, "within", classmethod(lambda cls, _: cls(1000)))
-    one = TextClassifier(random_state=0, n_jobs=1, method="network").fit(tmp_path / "t.csv", **COLUMNS)
+
+    class InFiles(Problem):
+        spill = Spill(1000)
+
+    options = options_of(method="network")
+    read = partial(iter_texts, tmp_path / "t.csv", FileRules(text=["review"], target="topic"))
+    corpus = Corpus.of_file(str(tmp_path / "t.csv"), read, options.features, 1, 16_000)
+    settings = (None, run_seed(0), 1, None)
+    found = fit_network(
+        InFiles(corpus.rows, corpus.labels, True, *settings),
+        corpus,
+        np.bincount(corpus.labels.indices),
+        options,
+        0.0,
+        draw_holdout(corpus.labels, options.holdout, run_seed(0), for_good=True),
+    )
     other = TextClassifier(random_state=0, n_jobs=1, method="network").fit(texts, labels)
-    np.testing.assert_array_equal(one.decision_function(texts[:50]), other.decision_function(texts[:50]))
+    np.testing.assert_array_equal(found.answers.scores(texts[:50], 1), other.decision_function(texts[:50]))
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
@@ -140,12 +177,11 @@ def test_reports_a_full_disk(tmp_path, monkeypatch):
         Spill(10).empty(100, np.float32)
 
 
-def test_reports_a_disk_that_fills_up(monkeypatch):
+def test_reports_a_disk_that_fills_up():
     """Write to a device that is always full, through the buffer of a file."""
     for size in (10, 1_000_000):
         file = open("/dev/full", "wb")  # noqa: SIM115, closed below
-        monkeypatch.setattr(spilling, "_new_file", lambda file=file: file)
-        pieces = Spill(10).growing(np.int32)
+        pieces = SpillingArray(np.dtype(np.int32), 10, iter([file]).__next__)
 
         def fill(pieces=pieces, size=size):
             pieces.append(np.zeros(size, np.int32))

@@ -16,16 +16,6 @@ from sparsenet.core.rows import Rows, squares
 from sparsenet.engines.linear.linear_model import LinearModel
 from sparsenet.kernels.types import F32
 
-#: Models of more weights are kept sparse, without weights below SMALLEST. Points have unit length, so dropped weights
-#: hardly move a score.
-MOST_DENSE = 1 << 26
-SMALLEST = 0.05
-#: Rows of weights that are made sparse at a time.
-ROWS_AT_A_TIME = 4096
-#: Least work of a kernel call, in features times labels (tenths of a second), and in blocks of labels for each thread.
-#: Progress and Ctrl-C are handled between calls.
-LEAST_WORK = 1 << 28
-BLOCKS_A_THREAD = 4
 #: Regularisation of the columns that pad a block: no point moves them.
 _NO_COST = 1e30
 
@@ -42,11 +32,24 @@ class LinearRules:
         Most passes over the texts.
     tolerance : float
         Largest violation of the optimality conditions at which the training of a label ends.
+    most_dense, smallest : int and float
+        Models of more weights are kept sparse, without weights below `smallest`. Points have unit length, so dropped
+        weights hardly move a score.
+    rows_at_a_time : int
+        Rows of weights that are made sparse at a time.
+    least_work, blocks_a_thread : int
+        Least work of a kernel call: features times labels (tenths of a second), and blocks of labels for each thread.
+        Progress and Ctrl-C are handled between calls.
     """
 
     cost: float = 1.0
     epochs: int = 10
     tolerance: float = 0.1
+    most_dense: int = 1 << 26
+    smallest: float = 0.05
+    rows_at_a_time: int = 4096
+    least_work: int = 1 << 28
+    blocks_a_thread: int = 4
 
 
 def train(
@@ -90,7 +93,7 @@ def train(
         positive[:n_labels] /= costs
     passes = np.zeros(n_blocks, np.int32)
     about_points = (points.indptr, points.indices, points.data, squares(points))
-    step = max(BLOCKS_A_THREAD * threads, LEAST_WORK // max(len(points.data) * width, 1))
+    step = max(rules.blocks_a_thread * threads, rules.least_work // max(len(points.data) * width, 1))
     for first in range(0, n_blocks, step):
         blocks = slice(first, min(first + step, n_blocks))
         own = slice(blocks.start * width, blocks.stop * width)
@@ -148,32 +151,33 @@ def train_model(
 ) -> LinearModel:
     """Train a model; if it has too many weights for a table, train and sparsify groups of labels."""
     d, n_labels = points.width + 1, labels.width
-    in_groups = d * n_labels > MOST_DENSE
-    threads = _threads_that_fit(len(points), d if in_groups else 0, block_width(n_labels), threads, memory_limit)
+    in_groups = d * n_labels > rules.most_dense
+    threads = threads_that_fit(len(points), d if in_groups else 0, block_width(n_labels), threads, memory_limit)
     if not in_groups:
         return LinearModel.rounded(train(points, labels, rules, seed, threads, costs=costs, on_progress=on_progress))
-    step = max(16 * threads, MOST_DENSE // d // 16 * 16)
+    step = max(16 * threads, rules.most_dense // d // 16 * 16)
     kept, biases = [], []
     for first in range(0, n_labels, step):
         group = range(first, min(first + step, n_labels))
         own = costs[group.start : group.stop] if costs is not None else None
         weight = train(points, labels, rules, seed, threads, costs=own, group=group, on_progress=on_progress)
         biases.append(weight[-1].copy())
-        kept.append(_sparsified(weight[:-1]))
+        kept.append(_sparsified(weight[:-1], rules))
     return LinearModel.of_sparse(sparse.hstack(kept, format="csr"), np.concatenate(biases))
 
 
-def rounded(weight: F32) -> LinearModel:
+def rounded(weight: F32, rules: LinearRules) -> LinearModel:
     """Round weights with biases in the last row to 8 bits, as a table or sparse."""
-    if weight.size <= MOST_DENSE:
+    if weight.size <= rules.most_dense:
         return LinearModel.rounded(weight)
-    rows = (_sparsified(weight[i : i + ROWS_AT_A_TIME]) for i in range(0, len(weight) - 1, ROWS_AT_A_TIME))
+    step = rules.rows_at_a_time
+    rows = (_sparsified(weight[i : i + step], rules) for i in range(0, len(weight) - 1, step))
     return LinearModel.of_sparse(sparse.vstack(list(rows), format="csr")[: len(weight) - 1], weight[-1].copy())
 
 
-def _sparsified(weight: F32) -> Any:
+def _sparsified(weight: F32, rules: LinearRules) -> Any:
     """Drop small weights: return a CSR matrix."""
-    return sparse.csr_array(np.where(np.abs(weight) < SMALLEST, np.float32(0), weight))
+    return sparse.csr_array(np.where(np.abs(weight) < rules.smallest, np.float32(0), weight))
 
 
 def check_learning_on(n_features: int, n_labels: int, memory_limit: int | None) -> None:
@@ -189,7 +193,7 @@ def check_learning_on(n_features: int, n_labels: int, memory_limit: int | None) 
         )
 
 
-def _threads_that_fit(n: int, d: int, width: int, threads: int, memory_limit: int | None) -> int:
+def threads_that_fit(n: int, d: int, width: int, threads: int, memory_limit: int | None) -> int:
     """Return the number of threads that memory allows.
 
     Each thread holds a number for every text and label of its block, and twice `d` rows of weights.

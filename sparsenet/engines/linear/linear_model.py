@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.engines.linear.calibration import Calibration
 from sparsenet.kernels.types import F32, F64, I8, I32, I64, Arrays
 
@@ -94,12 +94,16 @@ class LinearModel:
         found = np.empty((len(self.factors) + 1, len(self.bias)), np.float32)
         found[-1] = self.bias if self.offset is None else self.bias - self.offset
         if self.indptr is not None:
-            data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
-            kept: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=found[:-1].shape)
-            kept.toarray(out=found[:-1])
+            self._as_csr().toarray(out=found[:-1])
         else:
             np.multiply(self.matrix, self.factors[:, None], out=found[:-1])
         return found
+
+    def _as_csr(self) -> Any:
+        assert self.indptr is not None
+        data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
+        shape = (len(self.factors), len(self.bias))
+        return sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=shape)
 
     def column(self, number: int) -> NDArray[np.float64]:
         """Return the weights of one column, (n_features,)."""
@@ -129,20 +133,11 @@ class LinearModel:
         """Add an offset to the trained biases."""
         return self if offset is None else replace(self, bias=self.bias + offset, offset=offset)
 
-    def with_unknown(self, unknown: F32) -> LinearModel:
-        """Set the scores of texts without known features."""
-        return replace(self, unknown=unknown)
-
     def scores(self, points: Rows, threads: int) -> F32:
         """Score points: (n, n_columns)."""
-        shape = (len(self.factors), len(self.bias))
         if self.indptr is not None:
-            data = self.matrix * np.repeat(self.factors, np.diff(self.indptr))
-            X: Any = sparse.csr_array((points.data, points.indices, points.indptr), shape=(len(points), shape[0]))
-            W: Any = sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=shape)
-            found = (X @ W).toarray()
-            return np.asarray(found + self.bias, np.float32)
-        out = np.empty((len(points), shape[1]), np.float32)
+            return np.asarray((as_matrix(points) @ self._as_csr()).toarray() + self.bias, np.float32)
+        out = np.empty((len(points), len(self.bias)), np.float32)
         dense = np.ascontiguousarray(self.matrix * self.factors[:, None])
         kernels.csr_matmul(points.indptr, points.indices, points.data, dense, out, threads)
         out += self.bias

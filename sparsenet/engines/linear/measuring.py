@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparsenet.core.ranked import is_hit
-from sparsenet.engines.linear import calibrating, competing, linear
+from sparsenet.engines.linear import calibrating, linear
 from sparsenet.engines.linear.calibration import CURVATURE, Calibration
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.linear_model import LinearModel, both_classes
@@ -20,7 +20,11 @@ from sparsenet.engines.linear.text_holdout import TextHoldout
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.features.text.vocabulary import Vocabulary
-from sparsenet.kernels.types import F32, F64, I64
+from sparsenet.kernels.types import F64
+from sparsenet.selection.choose import Decision, Option, Rule, choose
+
+#: One standard error: a tenth of the texts rarely shows two.
+BETTER = Rule("accuracy", standard_errors=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +34,8 @@ class MeasuredText:
     Attributes
     ----------
     features, rules : FeatureRules and LinearRules
-    score : float
-        Share of held-out texts whose best label is right.
+    hits : ndarray of shape (n_held,)
+        1 for each held-out text whose best label is right, else 0.
     calibration : Calibration
     shifts : ndarray of shape (n_labels,), or None
         What to add to the scores of exclusive labels.
@@ -39,59 +43,47 @@ class MeasuredText:
 
     features: FeatureRules
     rules: LinearRules
-    score: float
+    hits: F64
     calibration: Calibration
     shifts: F64 | None
+
+    @property
+    def score(self) -> float:
+        """Share of held-out texts whose best label is right."""
+        return float(self.hits.mean())
 
     def described(self) -> dict[str, Any]:
         """Return the score and what was tried, by the names of the classifier's parameters."""
         return {"word_ngrams": self.features.word_ngrams, "cost": self.rules.cost, "score": self.score}
 
 
-def measure(problem: Problem, features: FeatureRules, rules: LinearRules, holdout: TextHoldout) -> MeasuredText:
-    """Train without the held-out texts, features and weights included, and measure on them."""
-    scores = [_scored(problem, features, rules, turn)[0] for turn in holdout.turns]
-    return _measured(problem, features, rules, holdout, scores)
-
-
-def measure_and_keep(
+def measure(
     problem: Problem, features: FeatureRules, rules: LinearRules, holdout: TextHoldout
-) -> tuple[MeasuredText, Vocabulary, LinearModel]:
-    """Measure as `measure` does, and also return the model, for hold-outs that are left out for good."""
-    scores, vocabulary, model = _scored(problem, features, rules, holdout.turns[0])
-    return _measured(problem, features, rules, holdout, [scores]), vocabulary, model
+) -> tuple[MeasuredText, tuple[Vocabulary, LinearModel]]:
+    """Train without the held-out texts, features and weights included, and measure on them.
 
-
-def _scored(
-    problem: Problem, features: FeatureRules, rules: LinearRules, turn: tuple[I64, I64]
-) -> tuple[F32, Vocabulary, LinearModel]:
-    kept, others = (problem.rows.take(texts, problem.spill) for texts in turn)
-    labels = problem.labels.take(turn[0])
-    vocabulary = Vocabulary.learn(features, kept, labels)
-    model = problem.train(kept, labels, vocabulary, rules)
-    scores = model.scores(vocabulary.points(others, problem.threads), problem.threads)
-    return both_classes(scores, labels.width), vocabulary, model
-
-
-def _measured(
-    problem: Problem, features: FeatureRules, rules: LinearRules, holdout: TextHoldout, found: list[F32]
-) -> MeasuredText:
-    """Calibrate on the scores of the held-out texts, and count how often the best label is right."""
-    scores = np.concatenate(found)
-    truth = problem.labels.take(np.concatenate([others for _, others in holdout.turns]))
-    shifts: F64 | None = None
+    Also return the model of the last turn.
+    """
+    found = []
+    for turn in holdout.turns:
+        kept, held = (problem.rows.take(texts, problem.spill) for texts in (turn.kept, turn.held))
+        labels = problem.labels.take(turn.kept)
+        vocabulary = Vocabulary.learn(features, kept, labels)
+        model = problem.train(kept, labels, vocabulary, rules)
+        scores = model.scores(vocabulary.points(held, problem.threads), problem.threads)
+        found.append(both_classes(scores, labels.width))
+    scores, shifts = np.concatenate(found), None
+    truth = problem.labels.take(np.concatenate([turn.held for turn in holdout.turns]))
     if problem.exclusive:
-        # Texts left out for good have no rare labels: those would look as if they were never right.
-        counts = None if holdout.for_good else np.bincount(problem.labels.indices, minlength=problem.labels.width)
+        counts = np.bincount(problem.labels.indices, minlength=problem.labels.width)
         curvature = CURVATURE if truth.width > 2 else 0.0
-        competition = competing.fit(scores, truth, counts, problem.costs, curvature=curvature)
-        best = competing.cross_fitted(scores, truth, counts, problem.costs)
-        calibration = Calibration(competition.steepness, curvature=curvature)
-        shifts = None if holdout.for_good else competition.shifts
+        steepness, shifts = calibrating.fit_softmax(scores, truth, counts, problem.costs, curvature=curvature)
+        calibration = Calibration(steepness, curvature=curvature)
     else:
-        best = scores.argmax(axis=1).astype(np.int32)
         calibration = calibrating.fit(scores, truth, exclusive=False)
-    return MeasuredText(features, rules, float(is_hit(best, truth).mean()), calibration, shifts)
+    best = (scores if shifts is None else scores + shifts).argmax(axis=1).astype(np.int32)
+    hits = is_hit(best, truth).astype(np.float64)
+    return MeasuredText(features, rules, hits, calibration, shifts), (vocabulary, model)
 
 
 def measure_and_learn(
@@ -109,14 +101,14 @@ def measure_and_learn(
     """
     is_small = problem.rows.slots.nbytes <= min(problem.spill.most_bytes // 2, most_side_by_side)
     if problem.threads < 2 or problem.labels.width > linear.block_width(problem.labels.width) or not is_small:
-        return measure(problem, features, rules, holdout), problem.learn(features, rules)
+        return measure(problem, features, rules, holdout)[0], problem.learn(features, rules)
     half = problem.threads // 2
     limit = None if problem.memory_limit is None else problem.memory_limit // 2
     with ThreadPoolExecutor(1) as side:
         part = replace(problem, threads=half, memory_limit=limit)
         measured = side.submit(measure, part, features, rules, holdout)
         learnt = replace(problem, threads=problem.threads - half, memory_limit=limit).learn(features, rules)
-        return measured.result(), learnt
+        return measured.result()[0], learnt
 
 
 def search(
@@ -126,9 +118,11 @@ def search(
     rules: LinearRules,
     holdout: TextHoldout,
     deadline: float,
-    costs: Sequence[float] = (1.0, 0.3, 3.0),
-) -> Iterator[MeasuredText]:
-    """Measure the given parameters, then other `costs`, then other word n-grams with the best cost, while time is left.
+    costs: Sequence[float] = (0.3, 1.0, 3.0),
+    word_ngrams: Sequence[int] = (3,),
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[MeasuredText, list[MeasuredText], dict[str, Decision]]:
+    """Choose the cost, then the longest word n-gram, while time is left; return the best, all trials and the decisions.
 
     A further trial starts only if it, and a final training of twice its time, end before `deadline`.
     """
@@ -136,23 +130,34 @@ def search(
 
     def trial(wanted: FeatureRules, rules: LinearRules) -> MeasuredText:
         nonlocal slowest
-        started = time.monotonic()
+        started = clock()
         own = problem if wanted == features else replace(problem, rows=corpus.features_by(wanted))
-        measured = measure(own, wanted, rules, holdout)
-        slowest = max(slowest, time.monotonic() - started)
-        return measured
+        tried.append(measure(own, wanted, rules, holdout)[0])
+        slowest = max(slowest, clock() - started)
+        return tried[-1]
 
     def time_left() -> bool:
         # The final training has all texts, and up to twice the passes.
-        return time.monotonic() + 3 * slowest < deadline
+        return clock() + 3 * slowest < deadline
 
-    best = trial(features, rules)
-    yield best
-    for cost in costs:
-        if cost != rules.cost and time_left():
-            tried = trial(features, replace(rules, cost=cost))
-            best = max(best, tried, key=lambda one: one.score)
-            yield tried
-    for n_words in (3, 1):
-        if n_words != features.word_ngrams and corpus.features is not None and time_left():
-            yield trial(replace(features, word_ngrams=n_words), replace(rules, cost=best.rules.cost))
+    tried: list[MeasuredText] = []
+    options = [Option(f"{rules.cost:g}", trial(features, rules))]
+    options.extend(
+        Option(f"{cost:g}", trial(features, replace(rules, cost=cost)))
+        for cost in costs
+        if cost != rules.cost and time_left()
+    )
+    by_cost = choose(options, lambda one: one.hits, BETTER)
+    options = [Option(str(features.word_ngrams), by_cost.value)]
+    options.extend(
+        Option(str(n), trial(replace(features, word_ngrams=n), by_cost.value.rules))
+        for n in word_ngrams
+        if n != features.word_ngrams and corpus.features is not None and time_left()
+    )
+    by_words = choose(options, lambda one: one.hits, BETTER)
+    best: MeasuredText = by_words.value
+    decisions = {
+        "cost": by_cost._replace(value=best.rules.cost),
+        "word_ngrams": by_words._replace(value=best.features.word_ngrams),
+    }
+    return best, tried, decisions

@@ -68,58 +68,50 @@ def compress(
 
     `labelled` are texts and labels to measure the accuracy on, before and after.
     """
-    small = compressed(fitted, max_bytes, size)
-    sizes = [size(one) for one in (fitted, small)]
-    report = Compression(sizes[0], sizes[1], n_weights(fitted.model), n_weights(small.model))
+    small = _largest_within(fitted, max_bytes, size)
+    report = Compression(size(fitted), size(small), _n_weights(fitted.model), _n_weights(small.model))
     if labelled is not None:
         before, after = (float(one.hits(*labelled, threads).mean()) for one in (fitted, small))
         report = replace(report, accuracy_before=before, accuracy_after=after, n_texts=len(labelled[0]))
     return small, report
 
 
-def compressed(fitted: FittedText, max_bytes: int, size: Callable[[FittedText], int]) -> FittedText:
+def _largest_within(fitted: FittedText, max_bytes: int, size: Callable[[FittedText], int]) -> FittedText:
     """Return the same model if it is small enough, else the one with the most weights that is, by bisection."""
     if size(fitted) <= max_bytes:
         return fitted
-    parts = _WideWeights(fitted.model) if isinstance(fitted.model, NetworkModel) else _RankedWeights.of(fitted.model)
-    low, high, best = 0, parts.n, None
+    model = fitted.model
+    if isinstance(model, NetworkModel):  # its deep path is kept whole
+        wide, fixed = model.network.output.wide, "the rows of the hidden layer, "
+        high = len(wide.indices) if wide else 0
+    else:
+        ranked, fixed = _RankedWeights.of(model), ""
+        high = len(ranked.rank)
+
+    def keep(n: int) -> FittedText:
+        return replace(fitted, model=model.pruned(n)) if isinstance(model, NetworkModel) else ranked.keep(fitted, n)
+
+    low, best = 0, None
     while low < high:
         middle = (low + high + 1) // 2
-        trial = parts.keep(fitted, middle)
+        trial = keep(middle)
         if size(trial) <= max_bytes:
             low, best = middle, trial
         else:
             high = middle - 1
     if best is None:
         raise ValueError(
-            f"max_bytes={max_bytes} is impossible: names of {len(fitted.target.classes)} labels, biases, {parts.fixed}"
-            f"the description of the model and a single weight take {size(parts.keep(fitted, 1))} bytes"
+            f"max_bytes={max_bytes} is impossible: names of {len(fitted.target.classes)} labels, biases, {fixed}"
+            f"the description of the model and a single weight take {size(keep(1))} bytes"
         )
     return best
 
 
-def n_weights(model: LinearModel | NetworkModel) -> int:
+def _n_weights(model: LinearModel | NetworkModel) -> int:
     """Return the number of weights that are not zero."""
     if isinstance(model, NetworkModel):
         return sum(int(np.count_nonzero(p.value)) for p in model.network.parameters())
     return int(np.count_nonzero(model.matrix))
-
-
-@dataclass(frozen=True)
-class _WideWeights:
-    """The wide weights of a network; its deep path is kept whole."""
-
-    model: NetworkModel
-    fixed = "the rows of the hidden layer, "
-
-    @property
-    def n(self) -> int:
-        """Number of weights that can be kept."""
-        return self.model.n_wide
-
-    def keep(self, fitted: FittedText, n: int) -> FittedText:
-        """Return a model with the `n` largest weights."""
-        return replace(fitted, model=self.model.pruned(n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +125,6 @@ class _RankedWeights:
     column: I64
     value: F32
     rank: I64  # of each weight, or with few columns of each feature; 0 is kept longest
-    fixed = ""
 
     @classmethod
     def of(cls, model: LinearModel) -> _RankedWeights:
@@ -151,11 +142,6 @@ class _RankedWeights:
         rank = np.empty(len(importance), np.int64)
         rank[np.argsort(-importance, kind="stable")] = np.arange(len(rank))
         return cls(feature, column, value, rank)
-
-    @property
-    def n(self) -> int:
-        """Number of weights or features that can be kept."""
-        return len(self.rank)
 
     def keep(self, fitted: FittedText, n: int) -> FittedText:
         """Return a model with the first `n` by rank."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,11 +17,11 @@ from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.calibration import unmeasured
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.linear_model import LinearModel, both_classes
-from sparsenet.engines.linear.measuring import MeasuredText, measure_and_keep, measure_and_learn, search
+from sparsenet.engines.linear.measuring import MeasuredText, measure, measure_and_learn, search
 from sparsenet.engines.linear.problem import Problem
-from sparsenet.engines.linear.text_holdout import draw_holdout
+from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
 from sparsenet.engines.text import unknown
-from sparsenet.engines.text.text_answers import LinearAnswers, TextAnswers
+from sparsenet.engines.text.text_answers import LinearAnswers
 from sparsenet.engines.text.text_network import MOST_FEATURES, NetworkAnswers, NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.targets import Target
@@ -29,7 +29,6 @@ from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
 from sparsenet.selection.choose import Decision
-from sparsenet.selection.holdout import split
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +49,8 @@ class FittedText:
         Share of held-out texts whose best label is right; None if none were held out.
     search : sequence of dict
         The parameters that a search tried, and their scores.
+    decisions : mapping
+        Decisions of a search, by parameter.
     """
 
     target: Target
@@ -61,9 +62,10 @@ class FittedText:
     weight: F32 | None = None
     score: float | None = None
     search: Sequence[dict[str, Any]] = ()
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     @cached_property
-    def answers(self) -> TextAnswers:
+    def answers(self) -> LinearAnswers | NetworkAnswers:
         """The model, ready to answer."""
         n_labels = len(self.target.classes)
         if isinstance(self.model, NetworkModel):
@@ -73,11 +75,20 @@ class FittedText:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "answers"}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({"decisions": {}, **state})  # pickles of version 0.1 have none
+
     @property
     def method(self) -> Decision:
         """Return the decision between a linear model and a network."""
         chosen = "network" if isinstance(self.model, NetworkModel) else "linear"
         return Decision(chosen, f"for {self.n_texts:,} texts of {len(self.target.classes):,} labels")
+
+    @property
+    def char_ngrams(self) -> Decision:
+        """Return the decision on the lengths of character n-grams."""
+        rules = self.vocabulary.rules
+        return Decision(rules.char_lengths, f"for the size of {self.n_texts:,} texts")
 
     @property
     def exclusive(self) -> bool:
@@ -105,46 +116,47 @@ def fit(corpus: Corpus, options: TextOptions, *, seed: int, threads: int, starte
     costs = class_costs(options.class_weight, target, counts)
     settings = (costs, seed, threads, options.memory_limit, options.verbose)
     problem = Problem(corpus.rows, labels, target.kind == "single", *settings)
-    if options.is_network(len(problem.rows.slots), labels.width):
-        return fit_network(problem, corpus, counts, options, deadline)
-    vocabulary, model, measured, tried = _fit_linear(problem, corpus, options, deadline)
-    if measured is not None:
-        model = model.calibrated(measured.calibration, measured.shifts)
-    else:
-        model = model.calibrated(unmeasured(labels.width, exclusive=problem.exclusive))
-    is_empty = np.diff(problem.rows.indptr) == 0
-    shares = unknown.label_shares(labels, is_empty, costs, exclusive=problem.exclusive)
-    model = unknown.with_shares(model, shares, exclusive=problem.exclusive)
-    score = None if measured is None else measured.score
-    found = [one.described() for one in tried]
-    return FittedText(target, vocabulary, model, counts, len(labels), score=score, search=found)
+    is_network = options.is_network(len(problem.rows.slots), labels.width)
+    holdout = draw_holdout(labels, options.holdout, seed, for_good=is_network)
+    if is_network:
+        return fit_network(problem, corpus, counts, options, deadline, holdout)
+    return _fit_linear(problem, corpus, counts, options, deadline, holdout)
 
 
 def _fit_linear(
-    problem: Problem, corpus: Corpus, options: TextOptions, deadline: float
-) -> tuple[Vocabulary, LinearModel, MeasuredText | None, list[MeasuredText]]:
-    """Train a linear model; also return its measurement on held-out texts, if any, and all trials of a search."""
-    features, rules = corpus.rules, options.linear
-    holdout = draw_holdout(problem.labels, options.holdout, problem.seed)
-    if holdout is None:
-        return *problem.learn(features, rules), None, []
-    best: MeasuredText | None = None
+    problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, deadline: float, holdout: TextHoldout | None
+) -> FittedText:
+    """Train a linear model, and calibrate it on held-out texts."""
+    features, rules, exclusive = corpus.rules, options.linear, problem.exclusive
+    measured: MeasuredText | None = None
     tried: list[MeasuredText] = []
-    if options.time_budget is not None:
-        tried = list(search(problem, corpus, features, rules, holdout, deadline))
-        best = max(tried, key=lambda one: one.score)
-        features, rules = best.features, best.rules
+    choices: dict[str, Decision] = {}
+    if holdout is not None and options.time_budget is not None:
+        measured, tried, choices = search(problem, corpus, features, rules, holdout, deadline)
+        features, rules = measured.features, measured.rules
         problem = replace(problem, rows=corpus.features_by(features))
-    if holdout.for_good:
-        measured, vocabulary, model = measure_and_keep(problem, features, rules, holdout)
-        return vocabulary, model, measured, tried
-    if best is not None:
-        return *problem.learn(features, rules), best, tried
-    measured, learnt = measure_and_learn(problem, features, rules, holdout)
-    return *learnt, measured, tried
+    if holdout is not None and holdout.for_good:
+        measured, (vocabulary, model) = measure(problem, features, rules, holdout)
+    elif holdout is not None and measured is None:
+        measured, (vocabulary, model) = measure_and_learn(problem, features, rules, holdout)
+    else:
+        vocabulary, model = problem.learn(features, rules)
+    if measured is not None:
+        model = model.calibrated(measured.calibration, measured.shifts)
+    else:
+        model = model.calibrated(unmeasured(problem.labels.width, exclusive=exclusive))
+    is_empty = np.diff(problem.rows.indptr) == 0
+    shares = unknown.label_shares(problem.labels, is_empty, problem.costs, exclusive=exclusive)
+    model = unknown.with_shares(model, shares, exclusive=exclusive)
+    score, found = None if measured is None else measured.score, [one.described() for one in tried]
+    return FittedText(
+        corpus.target, vocabulary, model, counts, len(problem.labels), score=score, search=found, decisions=choices
+    )
 
 
-def fit_network(problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, deadline: float) -> FittedText:
+def fit_network(
+    problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, deadline: float, holdout: TextHoldout | None
+) -> FittedText:
     """Train a network, and calibrate it on held-out texts, which it never learns from.
 
     Features are weighted by the labels of all texts: to exclude held-out texts would cost another pass over the data.
@@ -152,14 +164,12 @@ def fit_network(problem: Problem, corpus: Corpus, counts: I64, options: TextOpti
     labels, threads, score = problem.labels, problem.threads, None
     _check_suits_network(options)
     vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, most=MOST_FEATURES)
-    n_held = options.holdout.n_left_out(len(labels))
-    holdout = split(len(labels), n_held, problem.seed) if n_held > 0 else None
 
     def part(texts: I64 | None) -> tuple[Rows, Rows]:
         rows = problem.rows if texts is None else problem.rows.take(texts, problem.spill)
         return vocabulary.points(rows, threads, problem.spill), labels if texts is None else labels.take(texts)
 
-    kept = part(None if holdout is None else holdout[0])
+    kept = part(None if holdout is None else holdout.turns[0].kept)
     parameters: dict[str, Any] = {"memory_limit": options.memory_limit, "verbose": options.verbose}
     if options.epochs is not None:
         parameters["epochs"] = options.epochs
@@ -167,9 +177,9 @@ def fit_network(problem: Problem, corpus: Corpus, counts: I64, options: TextOpti
         parameters["time_budget"] = max(deadline - time.monotonic(), 1e-3)  # at least one step
     model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
     if holdout is not None:
-        others, truth = part(holdout[1])
+        others, truth = part(holdout.turns[0].held)
         model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
-        score = float(is_hit(model.best(others, 1, threads)[0][:, 0], truth).mean())
+        score = float(is_hit(model.network.topk(others, 1, threads)[0][:, 0], truth).mean())
     return FittedText(corpus.target, vocabulary, model, counts, len(labels), score=score)
 
 
@@ -218,7 +228,7 @@ def _refit_linear(
     """Train a linear model further; `places` are the new positions of its features and labels."""
     features, where = places
     n_labels, n_new, exclusive = problem.labels.width, len(problem.labels), problem.exclusive
-    if len(vocabulary) * n_labels > linear.MOST_DENSE:
+    if len(vocabulary) * n_labels > rules.most_dense:
         linear.check_learning_on(len(vocabulary), n_labels, problem.memory_limit)
     weight = before.weights() if fitted.weight is None else fitted.weight
     offset = before.offset
@@ -247,7 +257,7 @@ def _refit_linear(
     calibration = before.calibration
     if calibration == unmeasured(len(where), exclusive=exclusive):
         calibration = unmeasured(n_labels, exclusive=exclusive)
-    model = linear.rounded(weight).calibrated(calibration).moved(offset)
+    model = linear.rounded(weight, rules).calibrated(calibration).moved(offset)
     is_empty = np.diff(problem.rows.indptr) == 0
     model = unknown.with_more_texts(
         *(model, before, fitted.n_texts, where, problem.labels, is_empty, problem.costs), exclusive=exclusive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,6 @@ from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
 from sparsenet.kernels.types import F16, F32, I64, Arrays
-
-#: Most texts in the buffer, and most features of all of them, at 6 bytes each.
-MOST_TEXTS = 8192
-MOST_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,20 +23,27 @@ class ReplayBuffer:
     indptr, indices, values : ndarrays
         The features, with values in half precision.
     labels : Rows
+    most_texts, most_entries : int
+        Most texts in the buffer, and most features of all of them, at 6 bytes each.
     """
 
     indptr: I64
     indices: NDArray[np.int32]
     values: F16
     labels: Rows
+    most_texts: int = 8192
+    most_entries: int = 1 << 22
 
     @classmethod
-    def of(cls, points: Rows, labels: Rows, seed: int) -> ReplayBuffer:
+    def of(
+        cls, points: Rows, labels: Rows, seed: int, *, most_texts: int = most_texts, most_entries: int = most_entries
+    ) -> ReplayBuffer:
         """Sample these texts; keep all of them if they are few."""
-        size = min(len(points), MOST_TEXTS, max(1, MOST_ENTRIES * len(points) // max(len(points.indices), 1)))
+        size = min(len(points), most_texts, max(1, most_entries * len(points) // max(len(points.indices), 1)))
         kept = np.sort(np.random.default_rng((seed, 3)).permutation(len(points))[:size])
         points = points.take(kept)
-        return cls(points.indptr, points.indices, points.data.astype(np.float16), labels.take(kept))
+        values, labels = points.data.astype(np.float16), labels.take(kept)
+        return cls(points.indptr, points.indices, values, labels, most_texts, most_entries)
 
     @classmethod
     def empty(cls, n_labels: int) -> ReplayBuffer:
@@ -57,7 +60,7 @@ class ReplayBuffer:
         owners = labels[self.labels.indices].astype(np.int32)
         indices = features[self.indices].astype(np.int32)
         rows = Rows(self.labels.indptr, owners, self.labels.data, n_labels)
-        return ReplayBuffer(self.indptr, indices, self.values, rows)
+        return replace(self, indices=indices, labels=rows)
 
     def points(self, n_features: int) -> Rows:
         """Return the features of the texts in single precision."""
@@ -87,11 +90,12 @@ class ReplayBuffer:
     def with_more(self, points: Rows, labels: Rows, n_texts: int, seed: int) -> ReplayBuffer:
         """Sample these texts too, with the same probability as each of the `n_texts` before them."""
         rng = np.random.default_rng((seed, 3))
-        share = min(len(self) / max(n_texts, 1), MOST_TEXTS / (n_texts + len(points)))
+        share = min(len(self) / max(n_texts, 1), self.most_texts / (n_texts + len(points)))
         old = np.flatnonzero(rng.random(len(self)) < share * n_texts / max(len(self), 1))
         own = np.flatnonzero(rng.random(len(points)) < share)
         both = _joined(self.points(points.width).take(old), points.take(own))
-        return self.of(*(both, _joined(self.labels.take(old), labels.take(own))), seed)
+        owners = _joined(self.labels.take(old), labels.take(own))
+        return self.of(both, owners, seed, most_texts=self.most_texts, most_entries=self.most_entries)
 
     def to_arrays(self) -> Arrays:
         """Return the arrays that `of_arrays` takes."""

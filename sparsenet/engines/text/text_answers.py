@@ -1,10 +1,10 @@
-"""Answer queries about texts: the interface of all text models, and its implementation for linear models."""
+"""Answer queries about texts by a linear model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,34 +22,9 @@ CELLS_AT_A_TIME = 1 << 22
 FEW = 16
 
 
-class TextAnswers(Protocol):
-    """Queries about texts; labels are numbers."""
-
-    def winners(self, texts: list[str], threads: int) -> I32:
-        """Return the best label of each text."""
-
-    def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
-        """Return the k best labels and their probabilities, (n, k) each, best first."""
-
-    def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """Return the labels above a probability, best first, and row pointers; None: the fitted threshold."""
-
-    def probabilities(self, texts: list[str], threads: int) -> F32:
-        """Return the probability of every label, (n, n_labels)."""
-
-    def scores(self, texts: list[str], threads: int) -> F32:
-        """Return the score of every label, (n, n_labels); of two exclusive labels, the second's alone, (n,)."""
-
-    def best(self, text: str) -> int:
-        """Return the best label of one text."""
-
-    def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
-        """Return the contribution of each feature to a label's score, (nnz,), and the bias."""
-
-
 @dataclass(frozen=True, eq=False)
 class LinearAnswers:
-    """Answers of a linear model: one kernel takes texts and returns scores."""
+    """Answers of a linear model: one kernel takes texts and returns scores. Labels are numbers."""
 
     model: LinearModel
     scorer: kernels.TextScorer
@@ -65,14 +40,14 @@ class LinearAnswers:
         return cls(model, scorer, n_labels, exclusive)
 
     def winners(self, texts: list[str], threads: int) -> I32:
-        """Implement `TextAnswers`."""
+        """Return the best label of each text."""
         if len(texts) == 1:  # half the time of arrays
             return np.array([self.best(texts[0])], np.int32)
         blocks = [both_classes(scores, self.n_labels).argmax(axis=1) for scores in self._blocks(texts, threads)]
         return np.concatenate(blocks).astype(np.int32) if blocks else np.empty(0, np.int32)
 
     def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
-        """Implement `TextAnswers`."""
+        """Return the k best labels and their probabilities, (n, k) each, best first."""
         labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
         for scores in self._blocks(texts, threads):
             found = self._probabilities(scores)
@@ -82,7 +57,7 @@ class LinearAnswers:
         return np.concatenate(labels), np.concatenate(values)
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """Implement `TextAnswers`."""
+        """Return the labels above a probability, best first, and row pointers; None: the fitted threshold."""
         labels, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for scores in self._blocks(texts, threads):
             above = self.model.calibration.chosen(scores, threshold)
@@ -92,20 +67,20 @@ class LinearAnswers:
         return np.concatenate(labels), np.cumsum(np.concatenate(counts))
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
-        """Implement `TextAnswers`."""
+        """Return the probability of every label, (n, n_labels)."""
         check_cells(len(texts), self.n_labels)
         found = [self._probabilities(scores) for scores in self._blocks(texts, threads)]
         return np.concatenate([np.empty((0, self.n_labels), np.float32), *found])
 
     def scores(self, texts: list[str], threads: int) -> F32:
-        """Implement `TextAnswers`."""
+        """Return the score of every label, (n, n_labels); of two exclusive labels, the second's alone, (n,)."""
         n_columns = len(self.model.bias)
         check_cells(len(texts), n_columns)
         scores = np.concatenate([np.empty((0, n_columns), np.float32), *self._blocks(texts, threads)])
         return scores[:, 0] if self.exclusive and n_columns == 1 and self.n_labels == 2 else scores
 
     def best(self, text: str) -> int:
-        """Implement `TextAnswers`."""
+        """Return the best label of one text."""
         if self.n_labels == 1:
             return 0
         try:
@@ -119,7 +94,7 @@ class LinearAnswers:
         return best
 
     def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
-        """Implement `TextAnswers`."""
+        """Return the contribution of each feature to a label's score, (nnz,), and the bias."""
         alone = len(self.model.bias) == 1
         column, sign = (0, -1.0 if number == 0 and self.n_labels == 2 else 1.0) if alone else (number, 1.0)
         weights = self.model.column(column)[point.indices]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from sparsenet.engines.linear.linear_model import LinearModel
 from sparsenet.engines.text import compact_arrays
 from sparsenet.engines.text.fit_text import FittedText
 from sparsenet.engines.text.text_network import NetworkModel
-from sparsenet.features.feature_arrays import pack_labels, unpack_target
+from sparsenet.features.feature_arrays import pack_decision, pack_labels, unpack_decision, unpack_target
 from sparsenet.features.targets import Target
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.features.text.table_columns import KnownColumns, lasting
@@ -34,6 +35,7 @@ def pack(
     words, model = fitted.vocabulary, fitted.model
     labels, label_metadata = pack_labels(fitted.target)
     weights, model_metadata = model.to_arrays()
+    choices = {name: pack_decision(decision) for name, decision in fitted.decisions.items()}
     arrays: Arrays = {
         "slots": words.slots,
         "feature_weights": words.weights,
@@ -50,6 +52,7 @@ def pack(
         "calls": fitted.calls,
         "validation_score": fitted.score,
         "search": list(fitted.search),
+        **({"choices": choices} if choices else {}),
         "parameters": parameters,
         **model_metadata,
         **({} if (known := lasting(columns)) is None else {"columns": known}),
@@ -69,7 +72,12 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[FittedText, dic
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
         raise ModelError(f"search must be a list of what was tried, got {search!r}")
-    fitted = FittedText(target, words, model, arrays["counts"], n_texts, calls, score=score, search=search)
+    decisions = {name: unpack_decision(own) for name, own in metadata.get("choices", {}).items()}
+    for decision in decisions.values():
+        real("value", decision.value, 0, math.inf)
+    fitted = FittedText(
+        target, words, model, arrays["counts"], n_texts, calls, score=score, search=search, decisions=decisions
+    )
     return fitted, metadata["parameters"], unpack_columns(metadata)
 
 

@@ -39,8 +39,6 @@ from sparsenet.storage.parts import pack_part, unpack_part
 
 #: Labels of a text whose softmax gives its probabilities; all other labels get 0.
 COMPETING = 100
-#: Scores held at a time for texts that need the scores of all labels.
-CELLS_AT_A_TIME = 1 << 22
 #: Hidden units, and most features: together 0.8 GB with the optimizer's state.
 HIDDEN = 128
 MOST_FEATURES = 1 << 19
@@ -84,7 +82,7 @@ class NetworkModel:
         return self.fitted.network
 
     @property
-    def seen(self) -> LabelStats:
+    def stats(self) -> LabelStats:
         """Which features and labels training had."""
         return self.fitted.seen
 
@@ -98,12 +96,6 @@ class NetworkModel:
         """Number of labels."""
         return len(self.fitted.target.classes)
 
-    @property
-    def n_wide(self) -> int:
-        """Number of weights of the wide path."""
-        wide = self.network.output.wide
-        return len(wide.indices) if wide else 0
-
     @classmethod
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, **parameters: Any) -> NetworkModel:
         """Train on weighted features of texts, and their labels.
@@ -113,7 +105,7 @@ class NetworkModel:
         """
         if points.width == 0:
             raise ValueError(
-                "the texts hold nothing that a network could learn from, as if all were empty: look at what was read, "
+                "the texts hold nothing that a network could learn from, as if all were empty: check what was read, "
                 "or train method='linear', which then learns how frequent labels are"
             )
         size: dict[str, Any] = {"hidden": HIDDEN, "wide_budget": 1024, "normalize": "none"}
@@ -128,14 +120,10 @@ class NetworkModel:
 
     def calibrated(self, points: Rows, labels: Rows, threads: int, *, exclusive: bool) -> NetworkModel:
         """Fit the calibration on held-out points."""
-        best, scores = self.best(points, min(COMPETING, self.n_columns), threads)
+        best, scores = self.network.topk(points, min(COMPETING, self.n_columns), threads)
         found = Rows.of(sparse.csr_array(is_hit(best, labels).astype(np.float32)))
         missed = len(labels.indices) - len(found.indices)
         return replace(self, calibration=calibrating.fit(scores, found, exclusive=exclusive, missed=missed))
-
-    def best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
-        """Return the k best labels of points and their scores, (n, k) each, best first."""
-        return self.network.topk(points, k, threads)
 
     def learn_on(
         self,
@@ -251,11 +239,21 @@ def _grown(
 
 @dataclass(frozen=True, eq=False)
 class NetworkAnswers:
-    """Answers of a network."""
+    """Answers of a network.
+
+    Attributes
+    ----------
+    competing : int
+        Labels of a text whose softmax gives its probabilities; all other labels get 0.
+    most_cells : int
+        Scores held at a time for texts that need the scores of all labels.
+    """
 
     model: NetworkModel
     words: Vocabulary
     exclusive: bool
+    competing: int = COMPETING
+    most_cells: int = 1 << 22
 
     @property
     def n_labels(self) -> int:
@@ -263,7 +261,7 @@ class NetworkAnswers:
         return self.model.n_columns
 
     def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
         for points in self._points(texts, threads):
             found, probabilities = self._probable(points, k, threads)
@@ -272,63 +270,63 @@ class NetworkAnswers:
         return np.concatenate(labels), np.concatenate(values)
 
     def winners(self, texts: list[str], threads: int) -> I32:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         found = [self._best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """Implement `TextAnswers`: most texts need only the best few labels; all are scored for the others."""
-        k = min(COMPETING, self.n_labels)
+        """As of `LinearAnswers`: most texts need only the best few labels; all are scored for the others."""
+        k = min(self.competing, self.n_labels)
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for points in self._points(texts, threads):
-            named = self._named(points, k, threshold, threads)
-            full = [i for i, own in enumerate(named) if len(own) == k < self.n_labels]
-            step = max(1, CELLS_AT_A_TIME // self.n_labels)
+            chosen = self._above(points, k, threshold, threads)
+            full = [i for i, own in enumerate(chosen) if len(own) == k < self.n_labels]
+            step = max(1, self.most_cells // self.n_labels)
             for begin in range(0, len(full), step):
                 rows = full[begin : begin + step]
-                again = self._named(points.take(np.array(rows)), self.n_labels, threshold, threads)
+                again = self._above(points.take(np.array(rows)), self.n_labels, threshold, threads)
                 for row, own in zip(rows, again, strict=True):
-                    named[row] = own
-            names += named
-            counts.append(np.array([len(own) for own in named], np.int64))
+                    chosen[row] = own
+            names += chosen
+            counts.append(np.array([len(own) for own in chosen], np.int64))
         return np.concatenate(names), np.cumsum(np.concatenate(counts))
 
-    def _named(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
+    def _above(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
         """Return which of the k best labels of each point are above a threshold, best first."""
         labels, scores = self._best(points, k, threads)
-        chosen = self.model.calibration.chosen(scores, threshold)
-        return [own[is_chosen] for own, is_chosen in zip(labels, chosen, strict=True)]
+        is_above = self.model.calibration.chosen(scores, threshold)
+        return [own[above] for own, above in zip(labels, is_above, strict=True)]
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         if not self.exclusive:
             return self.model.calibration.probabilities(self.scores(texts, threads), exclusive=False)
         check_cells(len(texts), self.n_labels)
-        labels, found = self.topk(texts, min(COMPETING, self.n_labels), threads)
+        labels, found = self.topk(texts, min(self.competing, self.n_labels), threads)
         all_labels = np.zeros((len(texts), self.n_labels), np.float32)
         np.put_along_axis(all_labels, labels.astype(np.int64), found, axis=1)
         return all_labels
 
     def scores(self, texts: list[str], threads: int) -> F32:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         check_cells(len(texts), self.n_labels)
         found = np.empty((len(texts), self.n_labels), np.float32)
-        done, seen = 0, self.model.seen
+        done, stats = 0, self.model.stats
         for points in self._points(texts, threads):
             own = dense_scores(self.model.network, points, threads)
-            own[seen.blank(points)] = self._usual_scores(seen.shares())
+            own[stats.blank(points)] = self._usual_scores(stats.shares())
             found[done : done + len(points)] = own
             done += len(points)
         return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
 
     def best(self, text: str) -> int:
-        """Implement `TextAnswers`."""
+        """As of `LinearAnswers`."""
         (points,) = self._points([text], 1)
         return int(self._best(points, 1, 1)[0][0, 0])
 
     def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
-        """Implement `TextAnswers`: with the active units fixed, the score is a sum over features."""
-        arrays, seen = self.model.network.weights(), self.model.seen
+        """As of `LinearAnswers`: with the active units fixed, the score is a sum over features."""
+        arrays, stats = self.model.network.weights(), self.model.stats
         units = self.model.network.hidden_units(point, 1)[0]
         through = np.where(units > 0, arrays["output.weight"][number], 0).astype(np.float64)
         deep = arrays["input.weight"][point.indices].astype(np.float64) @ through
@@ -336,8 +334,8 @@ class NetworkAnswers:
         own = arrays["wide.indices"][begin:end]
         wide = sparse.csr_array((arrays["wide.weight"][begin:end, 0], own, [0, end - begin]), shape=(1, point.width))
         every = float(through @ arrays["input.bias"][0] + arrays["output.bias"][number, 0])
-        if len(seen.blank(point)):
-            every = float(self._usual_scores(seen.shares()[number]))
+        if len(stats.blank(point)):
+            every = float(self._usual_scores(stats.shares()[number]))
         return point.data * (deep + wide.toarray()[0, point.indices]), every
 
     def _points(self, texts: list[str], threads: int, step: int = 4096) -> Iterator[Rows]:
@@ -348,11 +346,11 @@ class NetworkAnswers:
 
     def _best(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the best labels of points and their scores, (n, k) each; for blank texts, the most frequent."""
-        labels, scores = self.model.best(points, k, threads)
-        seen = self.model.seen
-        seen.answer_blank(points, labels)
-        blank = seen.blank(points)
-        scores[blank] = self._usual_scores(seen.shares()[labels[blank]])
+        labels, scores = self.model.network.topk(points, k, threads)
+        stats = self.model.stats
+        stats.answer_blank(points, labels)
+        blank = stats.blank(points)
+        scores[blank] = self._usual_scores(stats.shares()[labels[blank]])
         return labels, scores
 
     def _usual_scores(self, shares: F32) -> F32:
@@ -366,7 +364,7 @@ class NetworkAnswers:
         if not self.exclusive:
             labels, scores = self._best(points, k, threads)
             return labels, model.calibration.probabilities(scores, exclusive=False)
-        competing = min(COMPETING, self.n_labels)
+        competing = min(self.competing, self.n_labels)
         labels, scores = self._best(points, max(k, competing), threads)
         found = np.zeros_like(scores)
         found[:, :competing] = model.calibration.probabilities(scores[:, :competing], exclusive=True)

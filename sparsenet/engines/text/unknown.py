@@ -6,6 +6,8 @@ texts get label frequencies instead: of all training texts, and of training text
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,7 +33,7 @@ def with_shares(model: LinearModel, shares: F64, *, exclusive: bool) -> LinearMo
     scores = model.calibration.scores_of(shares, exclusive=exclusive)
     if model.n_columns == 1 and len(scores) == 2:
         scores = np.diff(scores) / 2
-    return model.with_unknown(np.asarray(scores, np.float32))
+    return replace(model, unknown=np.asarray(scores, np.float32))
 
 
 def with_more_texts(

@@ -72,8 +72,7 @@ class Explanation:
     def __str__(self) -> str:
         r"""Return a table of the largest parts, for a terminal; control characters are shown as ``\xNN``."""
         # Names of parts need no escapes: control characters end words.
-        lines = [f"{printable(str(self.label))}: {self.score:+.3f} (probability {self.probability:.3f})"]
-        return "\n".join([*lines, *(f"  {score:+.3f}  {name}" for name, score in self._table())])
+        return "\n".join([self._head(), *(f"  {score:+.3f}  {name}" for name, score in self._table())])
 
     def terminal(self) -> str:
         r"""Return the text with ANSI colours: on green for the label, on red against it, in white to stay legible.
@@ -97,8 +96,11 @@ class Explanation:
             for piece, weight, strong in self._runs()
         )
         rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{score:+.3f}</td></tr>" for name, score in self._table())
-        head = f"{html.escape(printable(str(self.label)))}: {self.score:+.3f} (probability {self.probability:.3f})"
+        head = html.escape(self._head())
         return f'<div class="sparsenet-explanation"><p><b>{head}</b></p><p>{spans}</p><table>{rows}</table></div>'
+
+    def _head(self) -> str:
+        return f"{printable(str(self.label))}: {self.score:+.3f} (probability {self.probability:.3f})"
 
     def _repr_html_(self) -> str:
         return self.to_html()

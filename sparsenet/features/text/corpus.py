@@ -90,7 +90,8 @@ class Corpus:
             if options.are_decided(lengths):
                 break
         rules = options.rules(lengths)
-        rows = extract_batches(_emptied(first, batches), rules, threads, spill)
+        held = (first.pop(0) for _ in range(len(first)))  # releases each
+        rows = extract_batches(chain(held, batches), rules, threads, spill)
 
         target, labels = names.learnt(path)
 
@@ -138,13 +139,6 @@ def _with_labels(known: NDArray[Any], more: NDArray[Any], name: str) -> NDArray[
     if dtype.kind == "f" and "f" not in (known.dtype.kind, more.dtype.kind):  # float64 would round some of 64 bits
         raise ValueError(f"{name} holds {more.dtype} labels, the model knows {known.dtype}: use one type for all")
     return np.array(sorted({*known.tolist(), *more.tolist()}), dtype=dtype)
-
-
-def _emptied(first: list[Joined], more: Iterator[Joined]) -> Iterator[Joined]:
-    """Yield the batches of `first`, releasing each, then the batches of `more`."""
-    while first:
-        yield first.pop(0)
-    yield from more
 
 
 class _LabelNames:

@@ -19,8 +19,6 @@ from sparsenet.kernels.types import I32, I64, U8
 Joined = tuple[U8, I64]
 #: Bytes of text for each call of the kernel, whose output buffers are reused.
 BLOCK_BYTES = 1 << 18
-#: Features processed at a time where each needs temporary arrays.
-PART_FEATURES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +37,11 @@ class FeatureRules:
             integer("char_high", self.char_high, self.char_low, 64)
         integer("bits", self.bits, 2, 30)
 
+    @property
+    def char_lengths(self) -> tuple[int, int] | None:
+        """Shortest and longest character n-gram, or None."""
+        return (self.char_low, self.char_high) if self.char_high else None
+
     def as_tuple(self) -> tuple[int, int, int, int]:
         """Return the rules in the order of the kernels' arguments."""
         return self.word_ngrams, self.char_low, self.char_high, self.bits
@@ -54,20 +57,24 @@ def unicode_table() -> tuple[NDArray[np.uint16], I32]:
 
 @dataclass(frozen=True)
 class TextRows:
-    """Counted features: text i has ``slots[indptr[i] : indptr[i + 1]]``, with counts of at most 255."""
+    """Counted features: text i has ``slots[indptr[i] : indptr[i + 1]]``, with counts of at most 255.
+
+    At most `part_features` features are processed at a time where each needs temporary arrays.
+    """
 
     indptr: I64
     slots: I32
     counts: U8
+    part_features: int = 1 << 24
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
     def parts(self) -> Iterator[tuple[slice, TextRows]]:
-        """Yield slices of texts, and the texts: at most `PART_FEATURES` features at a time, but at least one text."""
+        """Yield slices of texts, and the texts: at most `part_features` features at a time, but at least one text."""
         begin = 0
         while begin < len(self):
-            end = int(np.searchsorted(self.indptr, self.indptr[begin] + PART_FEATURES, side="right")) - 1
+            end = int(np.searchsorted(self.indptr, self.indptr[begin] + self.part_features, side="right")) - 1
             end = max(end, begin + 1)
             first, last = self.indptr[begin], self.indptr[end]
             part = TextRows(self.indptr[begin : end + 1] - first, self.slots[first:last], self.counts[first:last])
@@ -86,7 +93,7 @@ class TextRows:
             end = done + int(np.count_nonzero(entries))
             slots[done:end], counts[done:end] = part.slots[entries], part.counts[entries]
             done = end
-        return TextRows(indptr, slots, counts)
+        return TextRows(indptr, slots, counts, self.part_features)
 
 
 def extract(text: U8, offsets: I64, rules: FeatureRules, threads: int) -> TextRows:

@@ -22,6 +22,12 @@ class TextBatch(NamedTuple):
     labels: list[list[str]]
     lines: list[int | None]
 
+    def extend(self, other: TextBatch) -> None:
+        """Append the texts of another batch."""
+        self.texts.extend(other.texts)
+        self.labels.extend(other.labels)
+        self.lines.extend(other.lines)
+
 
 def check_texts(texts: Any, name: str = "X") -> list[str]:
     """Return texts as a list of strings; an error names the first row that holds something else.

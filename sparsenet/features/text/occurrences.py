@@ -54,48 +54,28 @@ class _Token(NamedTuple):
     places: list[int]
 
 
-class _Gram(NamedTuple):
-    """An item of a word n-gram: the number of a token, -1 before the first, or the count of tokens after the last."""
-
-    number: int
-    begin: int
-    end: int
-
-
 def occurrences(text: str, rules: FeatureRules) -> Iterator[FeatureOccurrence]:
     """Yield every occurrence of every feature, hashed as the kernel does, in slow Python."""
     tokens = list(_tokens(text))
-    hashes = [_mixed(_chained(HashConstant.SEED, token.codes)) for token in tokens]
-    grams = [
-        _Gram(-1, 0, 0),
-        *(_Gram(number, token.begin, token.end) for number, token in enumerate(tokens)),
-        _Gram(len(tokens), len(text), len(text)),
+    # A hash, a name and a place for each item of word n-grams: the start, the tokens, the end.
+    items = [
+        (int(HashConstant.TEXT_START), "^", 0, 0),
+        *((_mixed(_chained(HashConstant.SEED, t.codes)), text[t.begin : t.end], t.begin, t.end) for t in tokens),
+        (int(HashConstant.TEXT_END), "$", len(text), len(text)),
     ]
-    for last in range(1, len(grams)):
-        for n in range(1, rules.word_ngrams + 1):
+    for last in range(1, len(items) if tokens else 0):
+        for n in range(1, min(rules.word_ngrams, last + 1) + 1):
             first = last - n + 1
-            if first < 0 or not tokens or (n == 1 and last == len(grams) - 1):
-                continue
-            yield _word_ngram(text, hashes, grams[first : last + 1], rules.bits)
+            if first == len(tokens) + 1:
+                continue  # the end alone
+            words = items[max(first, 1) : min(last, len(tokens)) + 1]
+            seed = HashConstant.TEXT_START if first == 0 else HashConstant.SEED
+            value = _chained(seed, [item[0] for item in items[max(first, 1) : last + 1]])
+            name = " ".join(item[1] for item in items[first : last + 1])
+            yield FeatureOccurrence(name, words[0][2], words[-1][3], _slot(value, rules.bits, 0))
     for token in tokens:
         if token.is_word and rules.char_high:
             yield from _character_ngrams(token, rules)
-
-
-def _word_ngram(text: str, hashes: list[int], run: list[_Gram], bits: int) -> FeatureOccurrence:
-    value, names, words = int(HashConstant.SEED), [], []
-    for gram in run:
-        if gram.number == -1:
-            value = HashConstant.TEXT_START
-            names.append("^")
-        elif gram.number == len(hashes):
-            value = _chained(value, [HashConstant.TEXT_END])
-            names.append("$")
-        else:
-            value = _chained(value, [hashes[gram.number]])
-            names.append(text[gram.begin : gram.end])
-            words.append(gram)
-    return FeatureOccurrence(" ".join(names), words[0].begin, words[-1].end, _slot(value, bits, 0))
 
 
 def _character_ngrams(token: _Token, rules: FeatureRules, most: int = 64) -> Iterator[FeatureOccurrence]:

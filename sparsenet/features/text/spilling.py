@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
@@ -47,8 +47,8 @@ class Spill:
 class SpillingArray:
     """An array that grows at its end, in memory, or in a file beyond a size."""
 
-    def __init__(self, dtype: np.dtype[Any], most_bytes: int) -> None:
-        self._dtype, self._most_bytes = dtype, most_bytes
+    def __init__(self, dtype: np.dtype[Any], most_bytes: int, new_file: Callable[[], IO[bytes]] | None = None) -> None:
+        self._dtype, self._most_bytes, self._new_file = dtype, most_bytes, new_file or _new_file
         self._room = np.empty(0, dtype)
         self._file: IO[bytes] | None = None
         self._size = 0
@@ -58,20 +58,17 @@ class SpillingArray:
         end = self._size + len(piece)
         with _disk_errors_named(end * self._dtype.itemsize):
             if self._file is None and end * self._dtype.itemsize > self._most_bytes:
-                self._file = _new_file()
+                self._file = self._new_file()
                 self._file.write(self._room[: self._size].data)
                 self._room = np.empty(0, self._dtype)
             if self._file is not None:
                 self._file.write(np.ascontiguousarray(piece, self._dtype).data)
             else:
-                self._fill(end, piece)
+                if end > len(self._room):
+                    # resize moves pages without copying; joining pieces at the end would copy everything once more.
+                    self._room.resize(max(end, len(self._room) * 5 // 4), refcheck=False)
+                self._room[self._size : end] = piece
         self._size = end
-
-    def _fill(self, end: int, piece: NDArray[Any]) -> None:
-        if end > len(self._room):
-            # resize moves pages without copying; joining pieces at the end would copy everything once more.
-            self._room.resize(max(end, len(self._room) * 5 // 4), refcheck=False)
-        self._room[self._size : end] = piece
 
     def joined(self) -> NDArray[Any]:
         """Return the finished array; call this once."""

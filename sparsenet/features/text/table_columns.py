@@ -38,7 +38,7 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> KnownColumns 
     kinds = {type(column) for column in columns}
     if int in kinds and (rules.dialect.header or is_parquet(path) or str in kinds):
         columns = _by_name(columns, names_in(path, cast(TableFormat | None, table), rules.dialect))
-    return named(columns[:-1], columns[-1], rules.label_delimiter)
+    return columns_by_name(columns[:-1], columns[-1], rules.label_delimiter)
 
 
 def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | None]:
@@ -48,7 +48,7 @@ def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | No
     return [unique.get(column, column) if isinstance(column, int) else column for column in columns]
 
 
-def named(text: Sequence[object], target: object, label_delimiter: str | None = None) -> KnownColumns | None:
+def columns_by_name(text: Sequence[object], target: object, label_delimiter: str | None = None) -> KnownColumns | None:
     """Return columns if all are given by name: positions may differ in other files."""
     names = [name for name in text if isinstance(name, str)]
     if len(names) < len(text) or not isinstance(target, str | None):
@@ -58,7 +58,7 @@ def named(text: Sequence[object], target: object, label_delimiter: str | None = 
 
 def lasting(known: KnownColumns | None) -> KnownColumns | None:
     """Return the columns to save with a model; None if a data frame has names that are not strings."""
-    return None if known is None else named(known["text"], known["target"], known["label_delimiter"])
+    return None if known is None else columns_by_name(known["text"], known["target"], known["label_delimiter"])
 
 
 def unpack(metadata: Mapping[str, Any]) -> KnownColumns | None:
@@ -66,7 +66,7 @@ def unpack(metadata: Mapping[str, Any]) -> KnownColumns | None:
     found = metadata.get("columns")
     if found is None:
         return None
-    columns = named(text_columns(found["text"]), found["target"], found["label_delimiter"])
+    columns = columns_by_name(text_columns(found["text"]), found["target"], found["label_delimiter"])
     if columns is None or not isinstance(found["label_delimiter"], str | None):
         raise ModelError(f"columns must be names, got {found!r}")
     return columns

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
@@ -19,9 +19,8 @@ from sparsenet.data.sources import name_of
 from sparsenet.data.table_rows import JSON_LINES
 from sparsenet.features.text.inputs import TextBatch, no_label, nothing_to_learn
 
-#: Rows parsed at a time, and the approximate number of characters of a batch.
+#: Rows parsed at a time.
 BATCH_ROWS = 64
-BATCH_CHARACTERS = 1 << 19
 #: A typical column name: up to three words, the last ones maybe in brackets.
 _NAME = re.compile(r"[^\W\d][\w./-]*(?: ?\([\w./ -]+\)| [\w./-]+){0,2}[?:*]?")
 _TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
@@ -31,6 +30,8 @@ _TAKEN = "was taken for a text, and looks like a header: say header=True, or hea
 class FileRules:
     """How to read a file; the fields are documented in `TextClassifier.fit`.
 
+    A batch has about `batch_characters`.
+
     With ``format="auto"``, standard input and files with an unknown suffix are read as lines in fastText's format.
     """
 
@@ -39,14 +40,15 @@ class FileRules:
     label_delimiter: str | None = None
     format: str = "auto"
     dialect: Dialect = USUAL
+    batch_characters: int = 1 << 19
 
     def __post_init__(self) -> None:
         check_apart(self.text, self.target)
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of `iter_table`."""
-        own = {rule.name: getattr(self, rule.name) for rule in fields(self) if rule.name != "dialect"}
-        own["text"] = self.text if len(self.text) > 1 else self.text[0]  # as the user gave it, for error messages
+        text = self.text if len(self.text) > 1 else self.text[0]  # as the user gave it, for error messages
+        own = {"text": text, "target": self.target, "label_delimiter": self.label_delimiter, "format": self.format}
         return own | asdict(self.dialect)
 
 
@@ -80,12 +82,10 @@ class TextFile(NamedTuple):
 
 def read_texts(path: str | os.PathLike[str], rules: FileRules) -> TextFile:
     """Read all texts of a file, and their labels if it has some."""
-    found = TextFile(name_of(path), [], [], [])
+    found = TextBatch([], [], [])
     for batch in iter_texts(path, rules):
-        found.texts.extend(batch.texts)
-        found.labels.extend(batch.labels)
-        found.lines.extend(batch.lines)
-    return found
+        found.extend(batch)
+    return TextFile(name_of(path), *found)
 
 
 def is_json(path: str | os.PathLike[str]) -> bool:
@@ -97,11 +97,9 @@ def iter_texts(path: str | os.PathLike[str], rules: FileRules) -> Iterator[TextB
     """Read a file in batches of texts."""
     held, n_characters = TextBatch([], [], []), 0
     for batch in _batches(os.fspath(path), rules):
-        held.texts.extend(batch.texts)
-        held.labels.extend(batch.labels)
-        held.lines.extend(batch.lines)
+        held.extend(batch)
         n_characters += sum(map(len, batch.texts))
-        if n_characters >= BATCH_CHARACTERS:
+        if n_characters >= rules.batch_characters:
             yield held
             held, n_characters = TextBatch([], [], []), 0
     if held.texts:
@@ -116,22 +114,26 @@ def _batches(path: str, rules: FileRules) -> Iterator[TextBatch]:
         _check_no_columns(path, rules)
     options = rules.options() | {"format": format or "lines"}
     may_be_header = format in get_args(TableFormat) and _may_have_missed_a_header(rules, format)
-    first = FirstRow(len(rules.text)) if may_be_header else None
     n_texts = n_empty = 0
     for found in iter_table(path, batch_rows=BATCH_ROWS, **options):
         assert found.texts is not None
         lines = [None] * len(found.texts) if format == "parquet" else found.lines.tolist()
         batch = TextBatch(found.texts, found.labels or [[] for _ in found.texts], lines)
-        if first is not None:
-            first.compare(batch)
+        if n_texts == 0:
+            text, labels = batch.texts[0], batch.labels[0]
+            may_be_header = may_be_header and _reads_like_names(text, len(rules.text)) and len(labels) == 1
+            may_be_header = may_be_header and _reads_like_names(labels[0], 1)
+        # A header's label is in no other row.
+        may_be_header = may_be_header and not any(labels[0] in own for own in batch.labels[n_texts == 0 :])
         n_texts += len(batch.texts)
-        n_empty += sum(not text or text.isspace() for text in batch.texts)
+        n_empty += sum(not one or one.isspace() for one in batch.texts)
         yield batch
     if n_empty:
         empty = f"empty texts, {n_empty} of {n_texts}, count as others do: leave out those that should not"
         warnings.warn(f"{name_of(path)}: {empty}", UserWarning, stacklevel=2)
-    if first is not None and first.is_header():
-        warnings.warn(f"{name_of(path)}: {first}", UserWarning, stacklevel=2)
+    if may_be_header and n_texts > 2:
+        row = f"the first row, {quoted(text)} with the label {quoted(labels[0])} that no other row has,"
+        warnings.warn(f"{name_of(path)}: {row} {_TAKEN}", UserWarning, stacklevel=2)
 
 
 def _check_no_columns(path: str, rules: FileRules) -> None:
@@ -148,7 +150,7 @@ def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
     return positions and rules.dialect.header is None and table != "jsonl"
 
 
-def _looks_like_names(text: str, n_columns: int) -> bool:
+def _reads_like_names(text: str, n_columns: int) -> bool:
     """Tell whether a text reads like the names of at most `n_columns` columns."""
     names = text.split("\n")
     return len(names) <= n_columns and all(map(_NAME.fullmatch, names))
@@ -161,38 +163,10 @@ def warn_of_header(path: str, texts: list[str], rules: FileRules, table: str | N
     """
     if (
         len(texts) <= 2
-        or not _looks_like_names(texts[0], len(rules.text))
+        or not _reads_like_names(texts[0], len(rules.text))
         or not _may_have_missed_a_header(rules, table)
     ):
         return
     n_words = len(texts[0].split())
     if all(len(text.split()) > n_words for text in texts[1:]):
         warnings.warn(f"{name_of(path)}: the first row, {quoted(texts[0])}, {_TAKEN}", UserWarning, stacklevel=2)
-
-
-class FirstRow:
-    """The first row of a table whose columns are given by position: it may be a header that was read as a text."""
-
-    def __init__(self, n_columns: int) -> None:
-        self._n_columns = n_columns
-        self._text, self._labels = "", [""]
-        self._n_rows = 0
-        self._repeats = False
-
-    def compare(self, batch: TextBatch) -> None:
-        """Look for the labels of the first row in the other rows."""
-        others = batch.labels
-        if self._n_rows == 0:
-            self._text, self._labels, others = batch.texts[0], batch.labels[0], others[1:]
-        self._n_rows += len(batch.texts)
-        self._repeats = self._repeats or any(label in own for own in others for label in self._labels)
-
-    def is_header(self) -> bool:
-        """Tell whether the row reads like column names, and no other row has its label."""
-        has_names = _looks_like_names(self._text, self._n_columns) and len(self._labels) == 1
-        return has_names and _looks_like_names(self._labels[0], 1) and self._n_rows > 2 and not self._repeats
-
-    def __str__(self) -> str:
-        """Return the warning."""
-        row = f"the first row, {quoted(self._text)} with the label {quoted(self._labels[0])} that no other row has,"
-        return f"{row} {_TAKEN}"

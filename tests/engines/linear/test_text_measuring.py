@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +11,9 @@ from scipy.optimize import minimize
 from sparsenet import TextClassifier
 from sparsenet.core import progress
 from sparsenet.core.rows import Rows
-from sparsenet.engines.linear import calibrating, competing, linear
+from sparsenet.engines.linear import calibrating, linear
 from sparsenet.engines.linear.calibration import CURVATURE, Calibration
+from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.text_holdout import HoldoutOptions, draw_holdout
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.selection.platt import STEEPNESS
@@ -97,50 +97,44 @@ def test_cross_validates_few_texts():
     held = draw_holdout(rows([[i % 5] for i in range(40)], 5), options(), seed=0)
     assert held is not None
     assert len(held.turns) == HoldoutOptions.turns
-    assert sorted(np.concatenate([others for _, others in held.turns]).tolist()) == list(range(40))
-    assert all(np.intersect1d(kept, others).size == 0 for kept, others in held.turns)
+    assert sorted(np.concatenate([turn.held for turn in held.turns]).tolist()) == list(range(40))
+    assert all(np.intersect1d(turn.kept, turn.held).size == 0 for turn in held.turns)
     assert draw_holdout(rows([[0]] * 9, 1), options(), seed=0) is None
     assert draw_holdout(rows([[i % 5] for i in range(40)], 5), options(validation_fraction=0), seed=0) is None
 
 
-def test_the_hold_out_leaves_a_text_of_each_label():
-    once = replace(options(), **ONCE)
-    lists = [[i % 20] for i in range(400)] + [[20 + i] for i in range(50)] + [[0, 20]] * 3 + [[]] * 2
-    held = draw_holdout(rows(lists, 70), once, seed=0)
+@pytest.mark.parametrize("network", [False, True])
+def test_a_hold_out_for_good_leaves_a_text_of_each_label(network):
+    once = options() if network else replace(options(), **ONCE)
+    lists = [[i % 20] for i in range(400)] + [[20 + i] for i in range(50)] + [[0, 20]] * 3 + [[21, 21 + 49]] + [[]] * 2
+    held = draw_holdout(rows(lists, 71), once, seed=0, for_good=network)
     assert held is not None
     assert held.for_good
-    ((kept, others),) = held.turns
-    assert len(others) == len(lists) // 20
-    assert sorted([*kept, *others]) == list(range(len(lists)))
-    assert all(label < 20 for text in others for label in lists[text])
-    assert draw_holdout(rows([[i] for i in range(300)], 300), once, seed=0) is None, "none has another"
-    fewer = draw_holdout(rows(lists, 70), replace(once, most_scores=70 * 12), seed=0)
+    (turn,) = held.turns
+    assert len(turn.held) == len(lists) // 20
+    assert sorted([*turn.kept, *turn.held]) == list(range(len(lists)))
+    kept = {label for text in turn.kept for label in lists[text]}
+    assert kept == set(range(71))
+    for seed in range(20):
+        again = draw_holdout(rows(lists, 71), once, seed=seed, for_good=network)
+        assert again is not None
+        assert not set(range(422, 450)) & set(again.turns[0].held.tolist()), "each is the only text of its label"
+    singles = rows([[i] for i in range(300)], 300)
+    assert draw_holdout(singles, once, seed=0, for_good=network) is None, "none has another"
+    fewer = draw_holdout(rows(lists, 71), replace(once, most_scores=71 * 12), seed=0, for_good=network)
     assert fewer is not None
-    assert len(fewer.turns[0][1]) == 12
-
-
-def test_a_hold_out_takes_one_text_of_a_rare_label():
-    # Labels have two or three texts, labels from 400 on have one, and some texts have no label.
-    pairs, singles = [[i, i + 1] for i in range(400)], [[i] for i in range(0, 400, 2)]
-    lists = pairs + singles + [[400 + i] for i in range(50)] + [[]] * 9
-    held = draw_holdout(rows(lists, 450), replace(options(), **ONCE), seed=0)
-    assert held is not None
-    ((kept, others),) = held.turns
-    left = [label for text in others for label in lists[text]]
-    assert len(others) == len(lists) // 20
-    assert len(left) == len(set(left))
-    assert set(left) <= {label for text in kept for label in lists[text]}
+    assert len(fewer.turns[0].held) == 12
 
 
 def test_the_hold_out_is_bounded_by_memory():
     labels = rows([[i % 900] for i in range(9000)], 900)
     held = draw_holdout(labels, options(validation_fraction=0.5, memory_limit="10MB"), seed=0)
     assert held is not None
-    assert [len(others) for _, others in held.turns] == [10_000_000 // 64 // 900]
+    assert [len(turn.held) for turn in held.turns] == [10_000_000 // 64 // 900]
     held = draw_holdout(labels, options(memory_limit="1MB"), seed=0)
     assert held is not None
     assert len(held.turns) == HoldoutOptions.turns, "no more trainings, however little each tells"
-    assert all(len(others) < 20 for _, others in held.turns)
+    assert all(len(turn.held) < 20 for turn in held.turns)
 
 
 def test_few_texts_move_the_slope_a_little():
@@ -156,7 +150,7 @@ def test_uses_as_many_folds_as_needed():
     for n, n_turns in ((799, 5), (801, 5), (1500, 3), (2500, 2), (4000, 1), (20_000, 1), (80_000, 1)):
         held = draw_holdout(rows([[i % 5] for i in range(n)], 5), options(), seed=0)
         assert held is not None
-        others = np.concatenate([own for _, own in held.turns])
+        others = np.concatenate([turn.held for turn in held.turns])
         assert len(held.turns) == n_turns
         assert (
             len(np.unique(others))
@@ -164,27 +158,9 @@ def test_uses_as_many_folds_as_needed():
             == max(len(others), min(n, HoldoutOptions.enough))
             <= HoldoutOptions.most
         )
-        for kept, own in held.turns:
-            assert sorted([*kept, *own]) == list(range(n))
-            assert len(own) <= n / 5 + 1
-
-
-def test_holds_out_more_texts_of_imbalanced_labels():
-    for n, one_in, n_turns, n_held in (
-        (4000, 20, 5, 4000),
-        (8000, 20, 3, 4800),
-        (12_000, 5, 1, 1200),
-        (30_000, 50, 1, 6000),
-        (30_000, 15_000, 1, 6000),
-        (200_000, 100, 1, 20_000),
-    ):
-        held = draw_holdout(rows([[int(i % one_in == 0)] for i in range(n)], 2), options(), seed=0)
-        assert held is not None
-        others = np.concatenate([own for _, own in held.turns])
-        assert (len(held.turns), len(others), len(np.unique(others))) == (n_turns, n_held, n_held), (n, one_in)
-    held = draw_holdout(rows([[0]] * 20_000, 1), options(), seed=0)
-    assert held is not None
-    assert [len(own) for _, own in held.turns] == [2000], "of one label alone there is nothing to tell"
+        for turn in held.turns:
+            assert sorted([*turn.kept, *turn.held]) == list(range(n))
+            assert len(turn.held) <= n / 5 + 1
 
 
 def competitors(n: int, shares: list[float], shifts: list[float], seed: int = 0) -> tuple[np.ndarray, Rows, np.ndarray]:
@@ -196,28 +172,34 @@ def competitors(n: int, shares: list[float], shifts: list[float], seed: int = 0)
     return scores, rows([[int(label)] for label in right], len(shares)), np.bincount(right, minlength=len(shares))
 
 
-def improbability(scores: np.ndarray, labels: Rows, found: competing.Competition) -> float:
+def improbability(scores: np.ndarray, labels: Rows, found: calibrating.SoftmaxFit) -> float:
     logits = found.steepness * (scores + found.shifts)
     return float((np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(scores)), labels.indices]).mean())
 
 
+def too_low(n: int, shares: list[float], by: float = 0.3) -> tuple[np.ndarray, Rows, np.ndarray, np.ndarray]:
+    """Draw scores that lack `by` for each e-fold in rarity, labels and counts; also return the missing shifts."""
+    scores, labels, counts = competitors(n, shares, [0.0] * len(shares))
+    missing = -by * np.log(counts / counts[0])
+    return (scores - missing).astype(np.float32), labels, counts, missing
+
+
 def test_shifts_labels_that_win_too_seldom():
-    shifts = [0.0, 0.2, 0.1, 0.4]
-    scores, labels, counts = competitors(20_000, [0.6, 0.3, 0.08, 0.02], shifts)
-    found = competing.fit(scores, labels, counts)
+    scores, labels, counts, missing = too_low(20_000, [0.6, 0.3, 0.08, 0.02])
+    found = calibrating.fit_softmax(scores, labels, counts)
     assert found.steepness == pytest.approx(4.0, rel=0.05)
-    np.testing.assert_allclose(found.shifts - found.shifts[0], shifts, atol=0.04)
-    plain = competing.fit(scores, labels)
+    np.testing.assert_allclose(found.shifts - found.shifts[0], missing, atol=0.04)
+    plain = calibrating.fit_softmax(scores, labels)
     assert plain.shifts.tolist() == [0, 0, 0, 0]
     assert improbability(scores, labels, found) < improbability(scores, labels, plain) - 0.05
 
 
 def test_few_texts_shift_by_frequency_only():
     scores, labels, counts = competitors(60, [0.95, 0.05], [-0.15, 0.15])
-    assert 0.1 < np.diff(competing.fit(scores, labels, counts).shifts)[0] < 0.6
-    even = competing.fit(scores, labels, np.array([30, 30])).shifts
-    assert np.abs(even).max() < 0.07, "nothing is rare: what 60 texts say of a label is chance"
-    nothing = competing.fit(scores[:0], labels.take(np.arange(0)), counts)
+    assert 0.1 < np.diff(calibrating.fit_softmax(scores, labels, counts).shifts)[0] < 0.6
+    even = calibrating.fit_softmax(scores, labels, np.array([30, 30])).shifts
+    assert even.tolist() == [0, 0], "nothing is rare"
+    nothing = calibrating.fit_softmax(scores[:0], labels.take(np.arange(0)), counts)
     assert nothing.steepness == pytest.approx(2.0)
     assert nothing.shifts.tolist() == [0, 0]
 
@@ -228,46 +210,52 @@ def test_rare_labels_are_never_shifted_down():
     shares = np.array([0.6, *np.full(40, 0.01)])
     right = rng.choice(41, 600, p=shares)
     scores = rng.normal(-0.9, 0.02, (600, 41)).astype(np.float32)
-    told = rng.random(600) < 0.5
-    scores[np.flatnonzero(told), right[told]] = rng.normal(0.2, 0.3, np.count_nonzero(told))
-    found = competing.fit(scores, rows([[int(label)] for label in right], 41), np.bincount(right, minlength=41))
-    rare = found.shifts[1:]
-    assert np.ptp(rare) < 0.1, "all have as many texts"
+    informative = rng.random(600) < 0.5
+    scores[np.flatnonzero(informative), right[informative]] = rng.normal(0.2, 0.3, np.count_nonzero(informative))
+    counts = np.bincount(right, minlength=41)
+    found = calibrating.fit_softmax(scores, rows([[int(label)] for label in right], 41), counts)
+    assert found.shifts[0] <= found.shifts[1:].min()
     best = (scores + found.shifts).argmax(axis=1)
-    sure = told & (scores.max(axis=1) > -0.5)
+    sure = informative & (scores.max(axis=1) > -0.5)
     assert (best[sure] == right[sure]).mean() > 0.97
 
 
 def test_the_softmax_fit_reaches_the_optimum():
     rng = np.random.default_rng(0)
-    steepest = []
-    rarity = []
     for i in range(60):
         n, n_labels = int(rng.integers(1, 400)), int(rng.integers(2, 20))
         shares = rng.dirichlet(np.full(n_labels, rng.uniform(0.2, 3)))
-        by_rarity, own = rng.uniform(-0.5, 0.1), rng.normal(0, rng.uniform(0, 0.2), n_labels)
-        scores, labels, counts = competitors(n, shares, (by_rarity * np.log(shares) + own).tolist())
-        scores *= 1 if i < 40 else 0.05  # here the upper bound of the slope barely suffices
-        costs = rng.uniform(0.1, 50, n_labels).astype(np.float32) if rng.random() < 0.5 else None
-        weights = np.ones(n) if costs is None else costs[labels.indices].astype(float)
-        weights *= weights.sum() / np.square(weights).sum()
-        common = np.log(np.maximum(counts, 1)) - np.log(np.maximum(counts, 1)).mean()
+        by_frequency = rng.uniform(-0.5, 0.1)
+        scores, labels, counts = competitors(n, shares.tolist(), (by_frequency * np.log(shares)).tolist())
+        scores *= 1 if i < 40 else 0.05
+        weights = rng.uniform(0.1, 3, n)
+        logs = np.log(np.maximum(counts, 1)) - np.log(np.maximum(counts, 1)).mean()
 
-        def loss(x: np.ndarray, scores=scores, labels=labels, weights=weights, common=common) -> float:
-            logits = np.exp(x[0]) * scores.astype(float) + x[1] * common + x[2:]
+        def loss(x: np.ndarray, scores=scores, labels=labels, weights=weights, logs=logs) -> float:
+            logits = np.exp(x[0]) * scores.astype(float) + x[1] * logs
             each = np.logaddexp.reduce(logits, axis=1) - logits[np.arange(len(scores)), labels.indices]
-            both = (x[:2] - [competing.PRIOR.log_steepness, 0]) / [1, competing.PRIOR.by_rarity]
-            return float(weights @ each + (np.sum(both**2) + np.sum((x[2:] / competing.PRIOR.own) ** 2)) / 2)
+            return float(weights @ each + np.sum((x - calibrating.PRIOR) ** 2) / 2)
 
-        start = np.concatenate([[competing.PRIOR.log_steepness, 0], np.zeros(n_labels)])
-        bounds = [competing.LOG_STEEPNESS, (None, 0)] + [(None, None)] * n_labels
-        best = minimize(loss, start, bounds=bounds, method="L-BFGS-B", options={"maxfun": 100_000})
-        at = competing._minimum(competing._HeldOutScores.of(scores.astype(float), labels.indices, counts, costs))
-        rarity.append(at.by_rarity == 0)
-        steepest.append(at.log_steepness == competing.LOG_STEEPNESS[1])
-        assert loss(np.concatenate([[at.log_steepness, at.by_rarity], at.own])) <= best.fun + 1e-4 * n
-    assert 5 < sum(rarity[:40]) < 38
-    assert 5 < sum(steepest) < 30
+        best = minimize(loss, calibrating.PRIOR, method="L-BFGS-B", options={"maxfun": 100_000})
+        at = calibrating._fit_softmax(scores.astype(float), logs, labels.indices, weights)
+        assert loss(at) <= best.fun + 1e-4 * n
+
+
+def test_costs_weigh_texts_without_adding_evidence():
+    scores, labels, counts, _ = too_low(500, [0.7, 0.3])
+    plain = calibrating.fit_softmax(scores, labels, counts)
+    same = calibrating.fit_softmax(scores, labels, counts, np.full(2, 10.0, np.float32))
+    np.testing.assert_allclose(same.shifts, plain.shifts, rtol=1e-6)
+    dearer = calibrating.fit_softmax(scores, labels, counts, np.array([1.0, 4.0], np.float32))
+    assert np.diff(dearer.shifts) > np.diff(plain.shifts)
+
+
+def test_bounds_the_steepness_and_the_shifts():
+    scores, labels, counts, _ = too_low(2000, [0.7, 0.2, 0.1])
+    assert calibrating.fit_softmax(scores * np.float32(0.05), labels, counts).steepness == STEEPNESS[1]
+    assert np.abs(calibrating.fit_softmax(scores, labels, counts).shifts).max() > 0.1
+    bounded = calibrating.fit_softmax(scores, labels, counts, most_shift=0.01)
+    assert np.abs(bounded.shifts).max() == pytest.approx(0.01)
 
 
 def test_fits_the_curvature_of_scores():
@@ -276,13 +264,13 @@ def test_fits_the_curvature_of_scores():
     says = np.where(scores < 1, scores - 0.4 * scores**2, 0.6 + 0.2 * (scores - 1))
     right = (4 * says + rng.gumbel(size=says.shape)).argmax(axis=1)
     labels = rows([[int(label)] for label in right], 4)
-    found = competing.fit(scores, labels, curvature=0.4)
+    found = calibrating.fit_softmax(scores, labels, curvature=0.4)
     assert found.steepness == pytest.approx(4.0, rel=0.05)
     curve = Calibration(found.steepness, curvature=0.4)
     likely = curve.probabilities(scores, exclusive=True)
     assert (likely.argsort(axis=1) == scores.argsort(axis=1)).all()
-    told = curve.scores_of(likely[:100].astype(float), exclusive=True).astype(np.float32)
-    np.testing.assert_allclose(curve.probabilities(told, exclusive=True), likely[:100], rtol=1e-4)
+    scores_again = curve.scores_of(likely[:100].astype(float), exclusive=True).astype(np.float32)
+    np.testing.assert_allclose(curve.probabilities(scores_again, exclusive=True), likely[:100], rtol=1e-4)
     both = np.array([[-0.7, 0.7]], np.float32)
     straight = Calibration(curve.steepness).probabilities(both, exclusive=True)
     np.testing.assert_allclose(curve.probabilities(both, exclusive=True), straight, rtol=1e-5)
@@ -300,33 +288,23 @@ def test_fits_curvature_for_three_labels_but_not_for_two():
     assert curvatures == {2: 0.0, 3: CURVATURE}
 
 
-def test_ignores_labels_unknown_to_a_fold():
+def test_ignores_the_only_text_of_a_label():
     scores, labels, counts = competitors(400, [0.6, 0.3, 0.1], [0.0, 0.0, 0.0])
-    more = np.hstack([scores, np.zeros((400, 2), np.float32)])
+    more = np.hstack([scores, np.full((400, 2), -1, np.float32)])
     alone = rows([*([int(label)] for label in labels.indices), [3], [4]], 5)
-    found = competing.fit(np.vstack([more, more[:2]]), alone, np.array([*counts, 1, 1]))
-    expected = competing.fit(scores, labels, counts)
+    all_counts = np.array([*counts, 1, 1])
+    found = calibrating.fit_softmax(np.vstack([more, more[:2]]), alone, all_counts)
+    expected = calibrating.fit_softmax(more, alone.take(np.arange(400)), all_counts)
     assert found.steepness == expected.steepness
-    np.testing.assert_array_equal(found.shifts, [*expected.shifts, *[expected.shifts[counts.argmin()]] * 2])
-    to_come = competing.fit(more, rows([[int(label)] for label in labels.indices], 5), np.array([*counts, 1, 0]))
-    assert to_come.shifts[4] == to_come.shifts.min()
+    np.testing.assert_array_equal(found.shifts, expected.shifts)
 
 
-def test_shifts_stay_small_if_scores_say_little():
+def test_uninformative_scores_get_no_shifts():
     rng = np.random.default_rng(0)
     right = rng.choice(3, 3000, p=[0.9, 0.09, 0.01])
     truth, counts = rows([[int(label)] for label in right], 3), np.bincount(right)
-    found = competing.fit(rng.normal(0, 0.1, (3000, 3)).astype(np.float32), truth, counts)
-    assert np.abs(found.shifts).max() <= competing.PRIOR.farthest
-    assert (np.diff(found.shifts) < 0).all()
-
-
-def test_validates_each_half_on_the_other():
-    rng = np.random.default_rng(0)
-    scores, labels = np.zeros((400, 2), np.float32), rng.integers(2, size=400)
-    winners = competing.cross_fitted(scores, rows([[int(label)] for label in labels], 2), np.array([200, 200]))
-    halves = [set(winners[half::2].tolist()) for half in (0, 1)]
-    assert halves == [{int(labels[1 - half :: 2].mean() > 0.5)} for half in (0, 1)]
+    found = calibrating.fit_softmax(rng.normal(0, 0.1, (3000, 3)).astype(np.float32), truth, counts)
+    assert found.shifts.tolist() == [0, 0, 0]
 
 
 def drawn(
@@ -488,8 +466,8 @@ def rare_and_frequent(seed: int, each: int, each_rare: int) -> tuple[list[str], 
     for label in range(120):
         for _ in range(each if label < 20 else each_rare):
             about = label if rng.random() < 0.85 else rng.integers(120)
-            told = [f"w{about}x{i}" for i in rng.integers(4, size=2)]
-            texts.append(" ".join(rng.permutation([*told, *(f"n{i}" for i in rng.integers(60, size=5))])))
+            clues = [f"w{about}x{i}" for i in rng.integers(4, size=2)]
+            texts.append(" ".join(rng.permutation([*clues, *(f"n{i}" for i in rng.integers(60, size=5))])))
             labels.append(f"l{label}")
     return texts, labels
 
@@ -532,23 +510,26 @@ def test_partial_fit_does_not_start_from_held_out_weights(tmp_path):
 # --- training a few labels at a time ---
 
 
-def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels(monkeypatch):
-    texts, labels = many_topics(40, 5, seed=3)
-    whole = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
-    heard: list[Any] = []
-    monkeypatch.setattr(linear, "LEAST_WORK", 1)
-    monkeypatch.setattr(linear, "BLOCKS_A_THREAD", 1)
-    trained = linear.train
-    monkeypatch.setattr(linear, "train", lambda *a, on_progress=None, **k: trained(*a, on_progress=heard.append, **k))
-    model = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0).fit(texts, labels)
-    assert heard == [16, 16, 8]
-    np.testing.assert_array_equal(model.decision_function(texts), whole.decision_function(texts))
+def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels():
+    rng = np.random.default_rng(0)
+    points, labels = rows([[int(i)] for i in rng.integers(50, size=200)], 50), rows([[i % 40] for i in range(200)], 40)
+    whole = linear.train(points, labels, LinearRules(), 0, 1)
+    done: list[int] = []
+    in_parts = LinearRules(least_work=1, blocks_a_thread=1)
+    found = linear.train(points, labels, in_parts, 0, 1, on_progress=done.append)
+    assert done == [16, 16, 8]
+    np.testing.assert_array_equal(found, whole)
+
+
+class InParts(TextClassifier):
+    def _options(self) -> TextOptions:
+        found = super()._options()
+        return replace(found, linear=replace(found.linear, least_work=1))
 
 
 @pytest.mark.parametrize("verbose", [0, None, 1])
 def test_shows_progress_on_request(verbose, monkeypatch, capsys):
     monkeypatch.setattr(progress, "A_MOMENT", 0.0)
-    monkeypatch.setattr(linear, "LEAST_WORK", 1)
-    TextClassifier(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))
+    InParts(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))
     shown = capsys.readouterr().err
     assert ("200 texts 100%" in shown) == (verbose == 1), "the tests' stderr is no terminal"

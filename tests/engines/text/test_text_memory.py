@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 import re
 import tracemalloc
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -14,14 +15,17 @@ from sparsenet import TextClassifier, kernels
 from sparsenet.core import memory
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear import linear
+from sparsenet.engines.linear.linear import LinearRules
+from sparsenet.engines.linear.measuring import measure_and_learn
 from sparsenet.engines.linear.problem import Problem
-from sparsenet.engines.linear.text_holdout import HoldoutOptions
+from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
+from sparsenet.engines.text.fit_text import fit_network
 from sparsenet.engines.text.text_answers import _largest
-from sparsenet.engines.text.text_network import NetworkModel
-from sparsenet.features.text import featuriser, vocabulary
+from sparsenet.engines.text.text_options import TextOptions
+from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.spilling import Spill
-from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary, WeightingRules
+from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary, WeightingRules, _groups
 from tests.support.texts import planted
 
 
@@ -39,12 +43,13 @@ def labelled(kind: str) -> tuple[list[str], Rows]:
 
 
 @pytest.mark.parametrize("kind", ["one", "several"])
-def test_weighs_features_in_groups(monkeypatch, kind):
+def test_weighs_features_in_groups(kind):
     texts, labels = labelled(kind)
     rules = FeatureRules(bits=14)
     rows = extract(*kernels.join_texts(texts), rules, 1)
     expected = Vocabulary.learn(rules, rows, labels).weights
-    monkeypatch.setattr(featuriser, "PART_FEATURES", 999)
+    rows = replace(rows, part_features=999)
+    assert len(list(rows.parts())) > 2
     for weighting in (WeightingRules(pairs_at_a_time=500), WeightingRules(pairs_at_a_time=500, most_cells=0)):
         found = Vocabulary.learn(rules, rows, labels, weighting=weighting)
         np.testing.assert_array_equal(found.weights, expected)
@@ -85,20 +90,13 @@ def test_rare_words_weigh_more_in_longer_texts(n_words, word_ngrams, power):
     assert weights.min(initial=1) == in_all
 
 
-def test_memory_bounds_the_number_of_threads(monkeypatch):
+def test_memory_bounds_the_number_of_threads():
     texts, labels = planted(300)
     expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
-    asked = []
-    train = linear.train
-
-    def noted(points, columns, rules, seed, threads, **more):
-        asked.append(threads)
-        return train(points, columns, rules, seed, threads, **more)
-
-    monkeypatch.setattr(linear, "train", noted)
-    model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
     # With 4 labels a thread takes 6 kB if there are 300 texts, 4.8 kB if 240; half the limit is available.
-    assert asked == [3] * HoldoutOptions.turns + [2]
+    assert linear.threads_that_fit(240, 0, 4, 3, 30_000) == 3
+    assert linear.threads_that_fit(300, 0, 4, 3, 30_000) == 2
+    model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
     with pytest.raises(
         MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* raise memory_limit"
@@ -106,61 +104,78 @@ def test_memory_bounds_the_number_of_threads(monkeypatch):
         TextClassifier(validation_fraction=0.0, memory_limit=2000).fit(texts, labels)
 
 
+class Noted(Problem):
+    """Notes the number of texts and the threads of each training."""
+
+    trained: ClassVar[list[tuple[int, int]]] = []
+
+    def train(self, rows, *others):
+        self.trained.append((len(rows), self.threads))
+        return super().train(rows, *others)
+
+
 @pytest.mark.parametrize(("n_labels", "threads"), [(3, (3, 2)), (20, (5, 5))])
-def test_a_single_block_leaves_threads_to_the_measurement(monkeypatch, n_labels, threads):
+def test_a_single_block_leaves_threads_to_the_measurement(n_labels, threads):
     texts, _ = planted(300)
     labels = [i % n_labels for i in range(300)]
-    given = []
-    train: Any = Problem.train
-
-    def noted(problem, rows, *others):
-        given.append((len(rows), problem.threads))
-        return train(problem, rows, *others)
-
-    monkeypatch.setattr(Problem, "train", noted)
-    together = TextClassifier(random_state=0, n_jobs=5, validation_fraction=0.1).fit(texts, labels)
-    assert sorted(given, reverse=True) == [(300, threads[0]), (270, threads[1])]
-    alone = TextClassifier(random_state=0, n_jobs=1, validation_fraction=0.1).fit(texts, labels)
-    np.testing.assert_array_equal(together.predict_proba(texts), alone.predict_proba(texts))
-    assert together.validation_score_ == alone.validation_score_
+    Noted.trained.clear()
+    together, alone = (
+        measure_and_learn(*in_memory(texts, labels, threads=n, kind=Noted, validation_fraction=0.1)) for n in (5, 1)
+    )
+    assert sorted(Noted.trained[:2], reverse=True) == [(300, threads[0]), (270, threads[1])]
+    np.testing.assert_array_equal(together[1][1].matrix, alone[1][1].matrix)
+    assert together[0].score == alone[0].score
+    assert together[0].calibration == alone[0].calibration
 
 
-def test_counts_pairs_before_storing_them(monkeypatch):
+def in_memory(
+    texts: list[str], labels: list[Any], *, threads: int = 1, kind: type[Problem] = Problem, **parameters: Any
+) -> tuple[Problem, FeatureRules, LinearRules, TextHoldout]:
+    """Return what `measure_and_learn` takes."""
+    options = TextOptions.of(TextClassifier(**parameters).get_params())
+    corpus = Corpus.of_texts(texts, labels, options.features, 1)
+    holdout = draw_holdout(corpus.labels, options.holdout, 0)
+    assert holdout is not None
+    problem = kind(corpus.rows, corpus.labels, True, None, 0, threads, options.memory_limit)
+    return problem, corpus.rules, options.linear, holdout
+
+
+def test_counts_pairs_before_storing_them():
     """Few texts have many labels: the mean would underestimate the number of pairs."""
     texts = [f"common word{i % 50}" for i in range(1000)] + [f"rare{i} rare{i + 1} common" for i in range(10)]
     lengths = np.repeat([1, 200], [1000, 10])
     ids = np.concatenate([*(np.array([i % 300]) for i in range(1000)), *(np.arange(200) for _ in range(10))])
     labels = Rows(np.append(0, np.cumsum(lengths)), ids.astype(np.int32), np.ones(len(ids), np.float32), 300)
-    sizes = []
-    of = vocabulary._divergence_of
-    monkeypatch.setattr(
-        vocabulary, "_divergence_of", lambda pairs, *given: sizes.append(pairs.sum()) or of(pairs, *given)
-    )
-    rules, weighting = FeatureRules(bits=14), WeightingRules(pairs_at_a_time=4000)
-    Vocabulary.learn(rules, extract(*kernels.join_texts(texts), rules, 1), labels, weighting=weighting)
+    rules = FeatureRules(bits=14)
+    rows = extract(*kernels.join_texts(texts), rules, 1)
+    words = Vocabulary.learn(rules, rows, labels)
+    groups = list(_groups(words._n_pairs(rows, labels), 4000))
+    sizes = [int(words._pairs(rows, labels, group).sum()) for group in groups]
     assert len(sizes) > 10
-    assert sum(size > 4000 for size in sizes) <= 10  # a feature of all texts forms its own group
+    assert all(size <= 4000 or group.stop - group.start == 1 for size, group in zip(sizes, groups, strict=True))
 
 
-def test_many_points_of_a_network_lie_in_files(monkeypatch, narrow_network):
+class InFiles(Problem):
+    """Keeps large arrays in temporary files."""
+
+    spill = Spill(1000)
+
+
+def test_many_points_of_a_network_lie_in_files(narrow_network):
     texts, labels = planted(300)
-    given = []
-    train: Any = vars(NetworkModel)["train"].__func__
-
-    def noted(cls, points, columns, *others, **more):
-        given.append(points)
-        return train(cls, points, columns, *others, **more)
-
-    monkeypatch.setattr(NetworkModel, "train", classmethod(noted))
-    in_memory = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)
-    monkeypatch.setattr(Spill, "within", classmethod(lambda cls, limit: cls(1000)))
-    in_files = TextClassifier(method="network", random_state=0, n_jobs=1).fit(texts, labels)
-    for points, spilt in zip(given, (False, True), strict=True):
-        mapped = points.indices
+    options = TextOptions.of(TextClassifier(method="network", n_jobs=1).get_params())
+    corpus = Corpus.of_texts(texts, labels, options.features, 1)
+    holdout = draw_holdout(corpus.labels, options.holdout, 0, for_good=True)
+    counts, found = np.bincount(corpus.labels.indices), []
+    for kind in (Problem, InFiles):
+        problem = kind(corpus.rows, corpus.labels, True, None, 0, 1, None)
+        points = Vocabulary.learn(corpus.rules, corpus.rows, corpus.labels).points(corpus.rows, 1, problem.spill)
+        mapped: Any = points.indices
         while mapped.base is not None and not isinstance(mapped, np.memmap):
             mapped = mapped.base
-        assert (not isinstance(mapped, np.ndarray) or isinstance(mapped, np.memmap)) == spilt
-    np.testing.assert_array_equal(in_files.predict_proba(texts), in_memory.predict_proba(texts))
+        assert (not isinstance(mapped, np.ndarray) or isinstance(mapped, np.memmap)) == (kind is InFiles)
+        found.append(fit_network(problem, corpus, counts, options, 0.0, holdout).answers.probabilities(texts, 1))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("method", ["predict_proba", "decision_function"])
@@ -192,18 +207,23 @@ def test_does_not_pickle_caches():
     np.testing.assert_array_equal(pickle.loads(again).predict_proba(texts), expected)
 
 
+class Sparse(TextClassifier):
+    def _options(self) -> TextOptions:
+        found = super()._options()
+        return replace(found, linear=replace(found.linear, most_dense=1000))
+
+
 @pytest.mark.parametrize("n_labels", [17, 64])
-def test_partial_fit_takes_the_announced_memory(monkeypatch, n_labels):
+def test_partial_fit_takes_the_announced_memory(n_labels):
     """Twice as many features take twice the weights: memory grows with these as predicted."""
-    monkeypatch.setattr(linear, "MOST_DENSE", 1000)
     foreseen, peaks = [], []
-    monkeypatch.setattr(linear, "available_memory", lambda: 0)
     rng = np.random.default_rng(0)
     labels = [f"label{i % n_labels}" for i in range(600)]
     for n_words in (200, 20_000):
         texts = [" ".join(f"w{i}" for i in rng.integers(0, n_words, 60)) for _ in labels]
         rules = {"char_ngrams": None, "bits": 17, "validation_fraction": 0}
-        model = TextClassifier(random_state=0, n_jobs=1, **rules).fit(texts, labels)
+        model = Sparse(random_state=0, n_jobs=1, **rules).fit(texts, labels)
+        model.set_params(memory_limit=1)
         with pytest.raises(MemoryError) as refused:
             model.partial_fit(["w1"], labels[:1])
         value, unit = re.search(r"needs ([\d.]+) (\w+)", str(refused.value)).groups()

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from sparsenet import ModelError, TextClassifier, storage
-from sparsenet.engines.text import text_network
 from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.text.corpus import Corpus
@@ -103,7 +102,7 @@ def test_threads_change_nothing(model):
     np.testing.assert_array_equal(more.decision_function(TEST[0]), model.decision_function(TEST[0]))
 
 
-def test_several_labels_a_text(monkeypatch):
+def test_several_labels_a_text():
     texts, labels = planted(2000, n_labels=30)
     others, more = planted(2000, n_labels=30, seed=6)
     both = [f"{a} {b}" for a, b in zip(texts, others, strict=True)]
@@ -115,14 +114,11 @@ def test_several_labels_a_text(monkeypatch):
     for text, own in zip(both[:100], answers[:100], strict=True):
         assert own == [] or own[0] == model.predict_one(text)
     assert model.predict_proba(both[:10]).shape == (10, 30)
-    network_ = model._fitted.answers
+    in_parts = replace(model._fitted.answers, competing=4, most_cells=70)
     for threshold in (0.0, 0.001, 0.3):
         expected = [np.flatnonzero(row > threshold).tolist() for row in model.predict_proba(both[:50])]
-        monkeypatch.setattr(text_network, "COMPETING", 4)
-        monkeypatch.setattr(text_network, "CELLS_AT_A_TIME", 70)
-        found, ends = network_.above(both[:50], threshold, 1)
+        found, ends = in_parts.above(both[:50], threshold, 1)
         assert [sorted(own.tolist()) for own in np.split(found, ends[1:-1])] == expected
-        monkeypatch.undo()
 
 
 def test_save_load_and_pickle(model, tmp_path):
@@ -224,11 +220,11 @@ def test_runs_the_given_number_of_epochs(tmp_path, epochs):
 def test_the_command_line_refuses_a_cost_and_takes_epochs(tmp_path):
     texts, labels = planted(300)
     (tmp_path / "t.txt").write_text("".join(f"__label__{b} {a}\n" for a, b in zip(texts, labels, strict=True)))
-    ask = ["train", tmp_path / "t.txt", "--model", tmp_path / "m", "--method", "network"]
-    code, _, said = run(*ask, "--cost", "0.5")
+    command = ["train", tmp_path / "t.txt", "--model", tmp_path / "m", "--method", "network"]
+    code, _, said = run(*command, "--cost", "0.5")
     assert code == 1
     assert "error: --cost 0.5 is for linear models, and a network is trained" in said
-    assert run(*ask, "--epochs", "2")[0] == 0
+    assert run(*command, "--epochs", "2")[0] == 0
     assert len(TextClassifier.load(tmp_path / "m")._fitted.model.fitted.history) == 2
 
 
@@ -243,22 +239,14 @@ def test_a_time_budget_ends_the_training():
     assert short.validation_score_ is None
 
 
-def test_a_time_budget_counts_what_came_before_the_training(monkeypatch):
-    read, train = (vars(kind)[name].__func__ for kind, name in ((Corpus, "of_texts"), (NetworkModel, "train")))
-    budgets: list[float] = []
-
-    def slow(cls, *given):
+def test_a_time_budget_counts_what_came_before_the_training():
+    def slowly(labels):
         time.sleep(0.5)
-        return read(cls, *given)
+        yield from labels
 
-    def noted(cls, *given, **parameters):
-        budgets.append(parameters["time_budget"])
-        return train(cls, *given, **parameters)
-
-    monkeypatch.setattr(Corpus, "of_texts", classmethod(slow))
-    monkeypatch.setattr(NetworkModel, "train", classmethod(noted))
-    TextClassifier(method="network", time_budget=20, random_state=0).fit(*planted(300))
-    assert 10 < budgets[0] < 19.5
+    texts, labels = planted(300)
+    model = TextClassifier(method="network", time_budget=20, random_state=0).fit(texts, slowly(labels))
+    assert 10 < model._fitted.model.parameters["time_budget"] < 19.5
 
 
 def test_the_command_line(tmp_path, monkeypatch):

@@ -10,7 +10,6 @@ from scipy.sparse import csr_array
 
 from sparsenet import ModelError, TextClassifier, storage
 from sparsenet.core.rows import Rows
-from sparsenet.engines.text import replay
 from sparsenet.engines.text.replay import ReplayBuffer, n_passes
 from tests.support.many_labels import planted
 
@@ -52,7 +51,7 @@ def test_learns_a_new_label_without_forgetting_others(model):
 
 def test_counts_learnt_texts_once(model):
     learnt = pickle.loads(pickle.dumps(model)).partial_fit(*planted(100, seed=4))
-    before, after = model._fitted.model.seen, learnt._fitted.model.seen
+    before, after = model._fitted.model.stats, learnt._fitted.model.stats
     assert after.n_points == before.n_points + 100
     assert after.label_counts.sum() == before.label_counts.sum() + 100
 
@@ -108,15 +107,13 @@ def test_rejects_damaged_replay_memory(model, tmp_path, name, change):
         TextClassifier.load(tmp_path / "wrong")
 
 
-def test_remembers_few_texts_and_samples_many(monkeypatch):
+def test_remembers_few_texts_and_samples_many():
     points, labels = numbered(100)
     assert identities(ReplayBuffer.of(points, labels, 0).points(2)) == list(range(1, 101))
-    monkeypatch.setattr(replay, "MOST_TEXTS", 30)
-    kept = identities(ReplayBuffer.of(points, labels, 0).points(2))
+    kept = identities(ReplayBuffer.of(points, labels, 0, most_texts=30).points(2))
     assert len(set(kept)) == 30
     assert max(kept) > 70, "the last have their share"
-    monkeypatch.setattr(replay, "MOST_ENTRIES", 20)
-    assert len(ReplayBuffer.of(points, labels, 0)) == 10
+    assert len(ReplayBuffer.of(points, labels, 0, most_texts=30, most_entries=20)) == 10
 
 
 def test_replays_old_texts_once_and_new_ones_in_each_epoch():
@@ -131,12 +128,11 @@ def test_replays_old_texts_once_and_new_ones_in_each_epoch():
         assert owners.indices.tolist() == [(i - 1) % 3 if i < 500 else (i - 501) % 3 for i in one]
 
 
-@pytest.mark.parametrize(("name", "most"), [("MOST_TEXTS", 200), ("MOST_ENTRIES", 400)])
-def test_the_memory_stays_a_uniform_sample(monkeypatch, name, most):
-    monkeypatch.setattr(replay, name, most)
+@pytest.mark.parametrize("limit", [{"most_texts": 200}, {"most_entries": 400}])
+def test_the_memory_stays_a_uniform_sample(limit):
     first, later, n_kept = 0, 0, 0
     for seed in range(40):
-        kept = ReplayBuffer.of(*numbered(600), seed)
+        kept = ReplayBuffer.of(*numbered(600), seed, **limit)
         kept = kept.with_more(*numbered(200, first=600), 600, seed)
         kept = kept.with_more(*numbered(200, first=800), 800, seed + 1)
         assert 150 < len(kept) <= 200

@@ -1,0 +1,46 @@
+"""Read labelled texts of any form: lists, data frames and files."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+from sparsenet.core.validation import choice
+from sparsenet.data.columns import text_columns
+from sparsenet.data.dialect import Dialect
+from sparsenet.data.formats import TableFormat
+from sparsenet.features.text.corpus import Corpus
+from sparsenet.features.text.feature_options import FeatureOptions
+from sparsenet.features.text.inputs import check_texts
+from sparsenet.features.text.table_columns import KnownColumns, learnt_from
+from sparsenet.features.text.text_files import FileRules, iter_texts
+from sparsenet.features.text.text_frames import labelled_columns
+
+
+def labelled_corpus(
+    X: Any,
+    y: Any,
+    options: FeatureOptions,
+    threads: int,
+    memory_limit: int | None,
+    *,
+    format: str,
+    dialect: Dialect,
+    **columns: Any,
+) -> tuple[Corpus, KnownColumns | None]:
+    """Extract the features of labelled texts; also return the names of their columns.
+
+    X, y, `format`, `dialect` and `columns` are the arguments of `TextClassifier.fit`.
+    """
+    if not isinstance(X, str | Path):
+        of_files = {"label_delimiter": columns["label_delimiter"], "format": None if format == "auto" else format}
+        X, y, known = labelled_columns(X, y, columns["text"], columns["target"], {**of_files, **dialect.said})
+        return Corpus.of_texts(check_texts(X), y, options, threads), known
+    if y is not None:
+        raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
+    choice("format", format, ("auto", *get_args(TableFormat), "lines"))
+    rules = FileRules(**columns | {"text": text_columns(columns["text"])}, format=format, dialect=dialect)
+    known, read = learnt_from(X, rules), partial(iter_texts, X, rules)
+    return Corpus.of_file(os.fspath(X), read, options, threads, memory_limit), known
