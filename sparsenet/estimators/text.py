@@ -226,7 +226,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             corpus = Corpus.of_file(os.fspath(X), read, options.features, threads, options.memory_limit)
         else:
             of_files = {"label_delimiter": label_delimiter, "format": None if format == "auto" else format}
-            X, y, known = labelled_columns(X, y, text, target, {**of_files, **dialect.said})
+            X, y, known = labelled_columns(X, y, text, target, {**of_files, **dialect.given})
             corpus = Corpus.of_texts(check_texts(X), y, options.features, threads)
         return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 

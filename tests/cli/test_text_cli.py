@@ -82,7 +82,7 @@ def test_each_label_is_measured(trained, tmp_path):
     assert text_commands.describe(scores, most_shown=3).endswith("\nand 1 label more with no more texts: see --json")
     truth = csr_array(np.eye(4, dtype=np.float32))
     for most, shown in ((4, True), (3, False)):
-        found = text_commands.decisions(truth, np.arange(4), np.arange(5), list("abcd"), most_by_label=most)
+        found = text_commands.f1_scores(truth, np.arange(4), np.arange(5), list("abcd"), most_by_label=most)
         assert ("by_label" in found) == shown
 
 
@@ -390,7 +390,7 @@ def test_validation_texts_are_checked_before_training(trained, tmp_path, content
     if content is not None:
         (tmp_path / "valid.csv").write_text(content)
     source = NotForTraining(folder / "train.csv", "csv", ["review"], "topic")
-    valid = text_sources.beside(source, tmp_path / "valid.csv", "auto")
+    valid = text_sources.validation_source(source, tmp_path / "valid.csv", "auto")
     with pytest.raises((OSError, ValueError), match=message):
         text_training.train(source, tmp_path / "model", valid, {})
     assert not (tmp_path / "model").exists()
