@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sparsenet import TextClassifier, cli, kernels, metrics
 from sparsenet.cli import text_commands, text_sources, text_training
 from sparsenet.cli.option_table import options_of
-from tests.support.interrupting import interrupted_before
+from tests.support.command_line import press_ctrl_c_in
 from tests.support.text_command_line import in_process as sparsenet
 from tests.support.text_command_line import run, unchecked
 from tests.support.texts import planted, write
@@ -433,7 +433,7 @@ def test_ctrl_c_reports_what_is_saved(trained, tmp_path, monkeypatch, name, said
     folder, _ = trained
     model = tmp_path / "model"
     shutil.copytree(folder / "model", model)
-    interrupted_before(monkeypatch, kernels, name)
+    press_ctrl_c_in(monkeypatch, kernels, name)
     arguments = ["train", folder / "train.csv", *COLUMNS, "--valid", folder / "test.csv", "--model", model, "--seed", 1]
     before = [path.read_bytes() for path in sorted(model.iterdir())]
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
