@@ -121,7 +121,7 @@ class PointFile:
     def _compare(self, name: str, n_features: int | None, n_labels: int | None) -> None:
         """Refuse a header with more features than expected, and warn of one with fewer features or labels.
 
-        Fewer are not an error: the writer of a small file may count only those that occur in it.
+        The writer of a small file may count only its own features, so fewer are not an error.
         """
         line, place, announces = (None, "", "has") if is_npz(name) else (1, ", line 1:", "the header announces")
         if n_features is not None:
