@@ -31,7 +31,7 @@ def why_not_compressed(path: Path) -> str:
 
 
 def known_columns(path: Path) -> table_columns.KnownColumns | None:
-    """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
+    """Return the columns that a text model learnt from, if it has some; raise a ModelError for other directories."""
     with nothing_believed():
         return table_columns.unpack(storage.metadata(path))
 

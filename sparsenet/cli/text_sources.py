@@ -93,7 +93,6 @@ class TextSource:
         yield from self._lines() if self.format == "lines" else self._cells(on_skipped)
 
     def _cells(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
-        """Yield the texts of a table."""
         rules = replace(self._rules(), target=None, format=self.format)
         options = rules.options()
         first = self.format in TABLES
@@ -117,7 +116,6 @@ class TextSource:
         return cast(TableFormat, self.format) if self.format in TABLES else None
 
     def _rules(self) -> FileRules:
-        """Return how the file is read."""
         return FileRules(
             text=[self._column(name) for name in self.text],
             target=self._column(self.target),

@@ -102,7 +102,6 @@ def _row_of_line(cells: Mapping[Column, Any], columns: TableColumns, path: str, 
 
 
 def _warn_of_missing(path: str, column: Column | None, missing: Counter[str]) -> None:
-    """Warn of labels that are words for a missing value."""
     found = ", ".join(f"{label!r} in {n} row{'s' * (n > 1)}" for label, n in sorted(missing.items()))
     warnings.warn(
         f"{path}: column {column!r} holds {found}, read as ordinary labels: if they mean that there is no label, "

@@ -148,7 +148,6 @@ def _is_public(name: str) -> bool:
 
 
 def _parse(package: str | None, found: Symbols) -> None:
-    """Collect the docstrings in the source files of a package."""
     folder = _folder(package)
     if folder is None:
         return
