@@ -204,7 +204,6 @@ def _columns(known: Mapping[str, Any] | None) -> str:
 
 
 def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that differ from their defaults."""
     usual = CLASSES[found["kind"]]().get_params()
     settings = {name: parameters.from_json(value) for name, value in found["settings"].items()}
     # Settings of the parts of a blend are listed only if they differ.

@@ -82,11 +82,11 @@ def train(given: SimpleNamespace) -> None:
         if text_sources.is_text_file(given.data, given.format, usage.table_options(given)):
             usage.check_train(given, "text")
             source = text_sources.text_source(given)
-            valid = text_sources.beside(source, given.valid, given.format)
+            valid = text_sources.validation_source(source, given.valid, given.format)
             summary = text_training.train(source, given.model, valid, usage.parameters(given))
             describe = text_training.describe
         else:
-            kind = usage.kind_of_points(given)
+            kind = usage.kind_of_point_model(given)
             usage.check_train(given, kind)
             usage.check_point_format(given.format, "format", given.labels_file)
             summary = point_training.train(kind, given, usage.parameters(given))
@@ -105,7 +105,7 @@ def evaluate(given: SimpleNamespace) -> None:
     """
     from sparsenet.cli import models, point_commands, results, text_commands, text_sources
 
-    if models.is_of_text(given.model):
+    if models.is_text_model(given.model):
         usage.check_options("evaluate", given, "text")
         found = text_commands.evaluate(text_sources.text_source(given), given)
         words = text_commands.describe(found)
@@ -122,7 +122,7 @@ def predict(given: SimpleNamespace) -> None:
     """Predict the best labels of each point or text, in the order of the input and in constant memory."""
     from sparsenet.cli import models, point_commands, text_commands, text_sources
 
-    if models.is_of_text(given.model):
+    if models.is_text_model(given.model):
         usage.check_options("predict", given, "text")
         answers = text_commands.predict(text_sources.text_source(given, "input_format"), given)
     else:
@@ -141,7 +141,7 @@ def compress(given: SimpleNamespace) -> None:
     """Make a text model smaller by removing its smallest weights, and measure the loss of accuracy on --valid."""
     from sparsenet.cli import models, text_commands, text_sources
 
-    if not models.is_of_text(given.model):
+    if not models.is_text_model(given.model):
         raise typer.BadParameter(models.why_not_compressed(given.model))
     output = given.output or given.model
     given.data = given.valid

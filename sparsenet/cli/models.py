@@ -18,25 +18,25 @@ from sparsenet.storage.parts import nothing_believed
 PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
 
 
-def is_of_text(path: Path) -> bool:
+def is_text_model(path: Path) -> bool:
     """Tell a text model from one of sparse points; raise a ModelError if a directory contains no model."""
     return bool(storage.metadata(path).get("model") == TextClassifier.__name__)
 
 
 def why_not_compressed(path: Path) -> str:
     """Return why `compress` refuses a model of sparse points."""
-    if isinstance(load_of_points(path), TreeClassifier):
+    if isinstance(load_point_model(path), TreeClassifier):
         return f"{path} is a tree, whose weights already have 8 bits; only text models are compressed"
     return f"{path} is a model of sparse points: train --compact saves it in less space"
 
 
-def columns_of(path: Path) -> table_columns.KnownColumns | None:
-    """Return the columns that a model of texts learnt from, if it knows some; a ModelError where it is none."""
+def known_columns(path: Path) -> table_columns.KnownColumns | None:
+    """Return the columns that a text model learnt from, if it has some; raise a ModelError for other directories."""
     with nothing_believed():
         return table_columns.unpack(storage.metadata(path))
 
 
-def load_of_points(path: Path) -> PointClassifier:
+def load_point_model(path: Path) -> PointClassifier:
     """Load a model of sparse points, or raise a ModelError."""
     model = load(path)
     if isinstance(model, TextClassifier):

@@ -108,18 +108,15 @@ def options_of(command: str) -> list[CommandOption]:
 
 
 def _flag(name: str, help: str, **more: Any) -> CommandOption:
-    """Make an option that is on or off."""
     return CommandOption(name, "", help, bool, **more)
 
 
 def _number(name: str, low: float, high: float, help: str, **more: Any) -> CommandOption:
-    """Make an option that is a number within bounds."""
     about: dict[str, Any] = {"metavar": "N", "type": int, "check": within(low, high)} | more
     return CommandOption(name, help=help, **about)
 
 
 def _path(name: str, metavar: str, help: str, **more: Any) -> CommandOption:
-    """Make an option that is a path."""
     return CommandOption(name, metavar, help, Path, **more)
 
 

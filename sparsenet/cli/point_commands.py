@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from sparsenet import data
-from sparsenet.cli.models import PointClassifier, load_of_points
+from sparsenet.cli.models import PointClassifier, load_point_model
 from sparsenet.cli.point_files import PointFile, UnknownFeatures
 from sparsenet.cli.reporting import SkippedLines, memory_for
-from sparsenet.cli.results import RECALL_AT, answer_line, draw, measured
+from sparsenet.cli.results import RECALL_AT, answer_line, draw, score_rankings
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.kernels.types import F32, I32
 
@@ -47,7 +47,7 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     if given.plot is not None:
         names = [*np.asarray(model.classes_).tolist(), *["unseen"] * n_unseen]
         draw(given.plot, right, numbers, np.concatenate([probabilities for _, probabilities in best]), names)
-    scores = measured(right, numbers, ks, model, given.propensity, deep)
+    scores = score_rankings(right, numbers, ks, model, given.propensity, deep)
     return {**scores, "seconds": time.perf_counter() - started, "points": len(numbers)}
 
 
@@ -74,7 +74,7 @@ def _best(model: PointClassifier, X: Any, k: int, exclude: Any) -> tuple[I32, F3
 
 def _load(given: SimpleNamespace) -> PointClassifier:
     with memory_for(f"loading {given.model}"):
-        model = load_of_points(given.model)
+        model = load_point_model(given.model)
     model.set_params(n_jobs=given.threads)
     if given.exclude_seen and model.n_features_in_ != len(model.classes_):
         raise ValueError(

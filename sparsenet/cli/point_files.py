@@ -28,7 +28,7 @@ class PointFile:
     """A file of points, and how to read it.
 
     Features of svmlight keep their numbers: in a file that counts from 1, feature 0 never occurs. `labels` is the
-    separate file of labels, if any. `beside` names the owner of the expected numbers of features and labels,
+    separate file of labels, if any. `owner` names the owner of the expected numbers of features and labels,
     such as "the model has".
     """
 
@@ -38,14 +38,14 @@ class PointFile:
     n_labels: int | None = None
     batch_rows: int = 4096
     labels: Path | None = None
-    beside: str | None = None
+    owner: str | None = None
 
     def read(self, *, with_labels: bool = True) -> data.Dataset:
         """Read the whole file, with a progress bar on a terminal. `with_labels` is about a separate file of labels."""
         self._refuse_tables()
-        format = "auto" if self.is_of_matrices() else self.format
+        format = "auto" if self.is_matrix() else self.format
         options: dict[str, Any] = {"n_features": self.n_features, "n_labels": self.n_labels}
-        if format != "svmlight" and self.beside is not None:
+        if format != "svmlight" and self.owner is not None:
             options["on_header"] = self._compare
         with self._progress() as on_bytes, memory_for(f"the points of {name_of(self.path)}"):
             options["on_bytes"] = on_bytes
@@ -72,8 +72,8 @@ class PointFile:
         self._refuse_tables()
         named = has_named_labels(model)
         n_labels = len(model.classes_) if with_labels and not named else None
-        known = replace(self, n_features=model.n_features_in_, n_labels=n_labels, beside="the model has")
-        if self.is_of_matrices():
+        known = replace(self, n_features=model.n_features_in_, n_labels=n_labels, owner="the model has")
+        if self.is_matrix():
             if with_labels:
                 self.require_labels("--labels-file")
             if with_labels and named:
@@ -98,7 +98,7 @@ class PointFile:
     def peek(self) -> None:
         """Read the first point of a validation file, which raises an error if the file is wrong."""
         self._refuse_tables()
-        if self.is_of_matrices():
+        if self.is_matrix():
             self.require_labels("--valid-labels-file")
             return
         if str(self.path) == "-" or self.path.is_fifo():
@@ -106,7 +106,7 @@ class PointFile:
         widths: dict[str, Any] = {"n_features": MAX_IDS, "with_labels": False}
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
 
-    def is_of_matrices(self) -> bool:
+    def is_matrix(self) -> bool:
         """Tell whether the points are a matrix, whose labels are in a separate file."""
         return self.labels is not None or is_npz(self.path)
 
@@ -121,7 +121,7 @@ class PointFile:
     def _compare(self, name: str, n_features: int | None, n_labels: int | None) -> None:
         """Refuse a header with more features than expected, and warn of one with fewer features or labels.
 
-        Fewer are not an error: the writer of a small file may count only those that occur in it.
+        The writer of a small file may count only its own features, so fewer are not an error.
         """
         line, place, announces = (None, "", "has") if is_npz(name) else (1, ", line 1:", "the header announces")
         if n_features is not None:
@@ -129,7 +129,7 @@ class PointFile:
         for kind, announced, known in (("features", n_features, self.n_features), ("labels", n_labels, self.n_labels)):
             if known is not None and announced is not None and announced < known:
                 found = f"{name}{place} {announces} {announced} {kind}"
-                say(f"warning: {found}, {self.beside} {known}: is this the right file?")
+                say(f"warning: {found}, {self.owner} {known}: is this the right file?")
 
     def _refuse_tables(self) -> None:
         if self.format == "auto" and table_format(str(self.path)):
@@ -190,9 +190,9 @@ def read_validation(valid: PointFile | None, points: data.Dataset) -> tuple[Any,
         return None
     n_labels = points.n_labels if points.classes is None else None
     widths: dict[str, Any] = {"n_features": points.n_features, "n_labels": n_labels}
-    if points.classes is not None and valid.is_of_matrices():
+    if points.classes is not None and valid.is_matrix():
         raise data.DataError(str(valid.labels), None, f"{BY_COLUMN}, but the labels of the training points are not")
-    held = replace(valid, **widths, beside="the training points have").points()
+    held = replace(valid, **widths, owner="the training points have").points()
     if held.Y.nnz == 0:
         file, option = valid.labels or valid.path, "" if valid.labels else ": name their file with --valid-labels-file"
         raise data.DataError(str(file), None, f"holds no labels to measure by{option}")
@@ -202,7 +202,7 @@ def read_validation(valid: PointFile | None, points: data.Dataset) -> tuple[Any,
 def labels_of(source: PointFile, points: data.Dataset) -> Any:
     """Return the labels as the classifier receives them: as columns, or by their names in the file."""
     if points.Y.nnz == 0:
-        if source.is_of_matrices():
+        if source.is_matrix():
             source.require_labels("--labels-file")
         where = "labels come first in a row, as `label,label id:value ...`, or are in a separate --labels-file"
         problem = f"no point has a label: {where}" if source.labels is None else "no row has a label"

@@ -29,7 +29,7 @@ def draw(path: Path, truth: Any, ranked: I32, probabilities: F32, names: Sequenc
     plots.evaluation(plots.Answers(truth, ranked[:, 0], probabilities[:, 0], names)).savefig(path)
 
 
-def measured(
+def score_rankings(
     truth: Any, ranked: I32, ks: Sequence[int], model: Any, propensity: tuple[float, float], deep: I32 | None = None
 ) -> dict[str, float]:
     """Score rankings; recall at 100 is measured on `deep` rankings, if they differ from `ranked`.

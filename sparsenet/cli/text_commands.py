@@ -70,15 +70,15 @@ def evaluate(source: TextSource, given: SimpleNamespace) -> dict[str, Any]:
     ranked, probabilities = top_labels(model, texts, max(*ks, results.RECALL_AT), len(names), source.batch_rows)
     if given.plot is not None:
         results.draw(given.plot, truth, ranked, probabilities, names)
-    scores = results.measured(truth, ranked, ks, model, given.propensity)
+    scores = results.score_rankings(truth, ranked, ks, model, given.propensity)
     if model.threshold_ is not None:
         threads = given.threads or default_threads()
         above = [model.fitted_.answers.above(batch, None, threads) for batch in in_batches(texts, source.batch_rows)]
         chosen = np.concatenate([labels for labels, _ in above])
         counts = np.concatenate([np.diff(indptr) for _, indptr in above])
-        scores |= decisions(truth, chosen, np.append(0, np.cumsum(counts)), names)
+        scores |= f1_scores(truth, chosen, np.append(0, np.cumsum(counts)), names)
     else:
-        scores |= decisions(truth, ranked[:, 0], np.arange(len(texts) + 1), names)
+        scores |= f1_scores(truth, ranked[:, 0], np.arange(len(texts) + 1), names)
         scores["accuracy"] = scores["P@1"] if 1 in ks else metrics.precision_at_k(truth, ranked, 1)
         scores |= {f"in_best@{k}": k * scores[f"P@{k}"] for k in ks}
     n_without = int(np.count_nonzero(np.diff(truth.indptr) == 0))
@@ -115,7 +115,7 @@ def describe(scores: Mapping[str, Any], most_shown: int = 20) -> str:
     return "\n".join(lines)
 
 
-def decisions(truth: Any, chosen: I32, indptr: I64, names: Sequence[str], most_by_label: int = 1000) -> dict[str, Any]:
+def f1_scores(truth: Any, chosen: I32, indptr: I64, names: Sequence[str], most_by_label: int = 1000) -> dict[str, Any]:
     """Return F1 scores of the labels chosen for each text, and of each label if there are at most `most_by_label`.
 
     Macro F1 averages over labels that are true or chosen.

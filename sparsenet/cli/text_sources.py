@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from sparsenet import data
 from sparsenet.cli import usage
-from sparsenet.cli.models import columns_of
+from sparsenet.cli.models import known_columns
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.columns import Column
 from sparsenet.data.dialect import USUAL, Dialect
-from sparsenet.data.fasttext import LABEL, parted
+from sparsenet.data.fasttext import LABEL, split_labels
 from sparsenet.data.formats import TableFormat, is_npz, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
@@ -93,7 +93,6 @@ class TextSource:
         yield from self._lines() if self.format == "lines" else self._cells(on_skipped)
 
     def _cells(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
-        """Yield the texts of a table."""
         rules = replace(self._rules(), target=None, format=self.format)
         options = rules.options()
         first = self.format in TABLES
@@ -110,14 +109,13 @@ class TextSource:
                 if block.first_line == 1 and block.text[: len(PARQUET)].tobytes() == PARQUET:
                     raise data.DataError(source.name, None, NO_PARQUET)
                 lines = block.text.tobytes().decode("utf-8", "replace").removesuffix("\n").split("\n")
-                texts = [parted(line.removesuffix("\r"))[0] for line in lines]
+                texts = [split_labels(line.removesuffix("\r"))[0] for line in lines]
                 yield from in_batches(texts, self.batch_rows)
 
     def _table(self) -> TableFormat | None:
         return cast(TableFormat, self.format) if self.format in TABLES else None
 
     def _rules(self) -> FileRules:
-        """Return how the file is read."""
         return FileRules(
             text=[self._column(name) for name in self.text],
             target=self._column(self.target),
@@ -156,7 +154,7 @@ def text_source(given: SimpleNamespace, format_option: str = "format") -> TextSo
         dialect=dialect,
         batch_rows=getattr(given, "batch_size", None) or TextSource.batch_rows,
     )
-    known = None if given.command == "train" else columns_of(given.model)
+    known = None if given.command == "train" else known_columns(given.model)
     return source if known is None else source.as_learnt(known, given)
 
 
@@ -191,7 +189,7 @@ def is_text_file(path: Path, format: str, table_options: Mapping[str, Any]) -> b
     return head.removeprefix(BYTE_ORDER_MARK).startswith((LABEL.encode(), PARQUET))
 
 
-def beside(source: TextSource, valid: Path | None, format: str) -> TextSource | None:
+def validation_source(source: TextSource, valid: Path | None, format: str) -> TextSource | None:
     """Return the validation texts, read like the training texts unless their name tells another format.
 
     Options about the rows of CSV and TSV do not apply to JSONL or Parquet, and a separator of fields does not apply to

@@ -36,7 +36,7 @@ def parameters(given: SimpleNamespace) -> dict[str, Any]:
     return found | ({"char_ngrams": None} if found.get("char_ngrams") == "none" else {})
 
 
-def kind_of_points(given: SimpleNamespace) -> str:
+def kind_of_point_model(given: SimpleNamespace) -> str:
     """Return the kind of model that `train` makes of sparse points."""
     method = given.method or POINT_METHODS[0]
     if method not in POINT_METHODS:

@@ -207,13 +207,7 @@ def find_codec(head: bytes) -> Codec | None:
 class Decompression:
     """Decompress a whole stream of one or more members, which may be padded with zeros.
 
-    Parameters
-    ----------
-    codec : Codec
-    head : bytes
-        The start of the stream, already read.
-    read : callable
-        Returns the next bytes of the stream, or empty bytes at its end.
+    `head` is the start of the stream, already read. `read` returns the next bytes, or empty bytes at the end.
     """
 
     STEP = 1 << 20

@@ -52,9 +52,9 @@ def text_columns(text: Any, *, of_frame: bool = False) -> list[Column]:
     found = [_column(text, column, of_frame=of_frame) for column in (text if several else [text])]
     if not found:
         raise ValueError("text must name a column of texts, got an empty list")
-    twin = first_repeated(found)
-    if twin is not None:
-        raise ValueError(f"text names the column {twin!r} twice, got {text!r}: name it once")
+    repeated = first_repeated(found)
+    if repeated is not None:
+        raise ValueError(f"text names the column {repeated!r} twice, got {text!r}: name it once")
     return found
 
 

@@ -80,11 +80,11 @@ def csr(indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[n
     return matrix
 
 
-def ones(indptr: NDArray[np.int64], labels: NDArray[np.int32], width: int) -> Any:
+def label_matrix(indptr: NDArray[np.int64], labels: NDArray[np.int32], width: int) -> Any:
     """Make the matrix of labels, with a 1 for each label of a point."""
     return csr(indptr, labels, np.ones(len(labels), np.float32), width)
 
 
-def no_labels(n_points: int, width: int = 0) -> Any:
+def empty_labels(n_points: int, width: int = 0) -> Any:
     """Make an empty matrix of labels."""
     return sparse.csr_array((n_points, width), dtype=np.float32)

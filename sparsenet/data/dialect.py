@@ -31,15 +31,15 @@ class Dialect:
             _check_encoding(self.encoding)
 
     @property
-    def said(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """Return the options that are not None, by name."""
         values = {own.name: getattr(self, own.name) for own in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     def check_for(self, format: TextFormat) -> None:
         """Raise a ValueError if an option is given for a file that is neither CSV nor TSV."""
-        if self.said and format not in ("csv", "tsv"):
-            name, value = next(iter(self.said.items()))
+        if self.given and format not in ("csv", "tsv"):
+            name, value = next(iter(self.given.items()))
             what = f"{name}={value!r} is about CSV and TSV"
             raise ValueError(f"{what}, and this file is read as {format}: leave it out")
 

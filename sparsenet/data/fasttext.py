@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.lines import not_blank, text_lines
+from sparsenet.data.lines import skip_blank, text_lines
 from sparsenet.data.sources import OnSkipped, Source
 from sparsenet.data.table_rows import Row
 
@@ -18,17 +18,17 @@ _BLANK = re.compile(r"[ \t\v\f\r]")
 
 def labelled_lines(source: Source, on_skipped: OnSkipped | None = None) -> Iterator[Row]:
     """Yield the text and the labels of each line; skip blank lines."""
-    for line in not_blank(text_lines(source), on_skipped):
-        text, labels = parted(line.text)
+    for line in skip_blank(text_lines(source), on_skipped):
+        text, labels = split_labels(line.text)
         if "" in labels:
             raise DataError(source.name, line.number, f"a label has no name: {quoted(line.text)}")
         yield Row(text, labels, [], line.number)
 
 
-def parted(line: str) -> tuple[str, list[str]]:
+def split_labels(line: str) -> tuple[str, list[str]]:
     r"""Split a line into its text and its distinct labels, which may be anywhere in the line, as in fastText.
 
-    >>> parted("__label__a\ttea and __label__b __label__a")
+    >>> split_labels("__label__a\ttea and __label__b __label__a")
     ('tea and', ['a', 'b'])
     """
     if LABEL not in line:

@@ -38,7 +38,7 @@ def text_lines(source: Source, encoding: str = UTF_8, *, advice: str = ICONV) ->
             yield Line(_decoded(line.removesuffix(b"\r"), encoding, source.name, number, advice), number)
 
 
-def not_blank(
+def skip_blank(
     lines: Iterator[Line], on_skipped: OnSkipped | None, is_blank: Callable[[str], bool] = lambda text: not text.strip()
 ) -> Iterator[Line]:
     """Skip blank lines, and call `on_skipped` for each."""
@@ -82,7 +82,7 @@ def delimited_records(
     other quotes are ordinary characters. Python's csv module is not used: its limit on the length of a field is one
     for the whole process, and it does not report where an unclosed quote opens.
     """
-    for line in not_blank(lines, on_skipped, lambda text: not text):  # a line of spaces may be a field
+    for line in skip_blank(lines, on_skipped, lambda text: not text):  # a line of spaces may be a field
         if quotes is None and '"' in line.text:
             yield Record(_fields_of_line(line.text, delimiter), line.number)
         elif quotes and '"' in line.text:

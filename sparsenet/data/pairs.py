@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from sparsenet.data.archive import check_archive
-from sparsenet.data.dataset import Dataset, csr, no_labels, ones
+from sparsenet.data.dataset import Dataset, csr, empty_labels, label_matrix
 from sparsenet.data.errors import DataError
 from sparsenet.data.explain import checked_width
 from sparsenet.data.formats import is_npz
@@ -87,13 +87,13 @@ def read_pair(
         found = f"holds {Y.shape[0]} rows, and {name_of(points)} {X.shape[0]}"
         raise DataError(name_of(labels), None, f"{found}: both must have one row for each point")
     Y.eliminate_zeros()
-    return Dataset(X=X, Y=ones(Y.indptr, Y.indices, Y.shape[1]))
+    return Dataset(X=X, Y=label_matrix(Y.indptr, Y.indices, Y.shape[1]))
 
 
 def read_points(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Dataset:
     """Read a matrix of features into a data set without labels; `n_labels` is the width of its empty `Y`."""
     X = _read_matrix(path, replace(options, format="xmc", matrix_of="features"), on_bytes)
-    return Dataset(X=X, Y=no_labels(X.shape[0], options.n_labels or 0))
+    return Dataset(X=X, Y=empty_labels(X.shape[0], options.n_labels or 0))
 
 
 def _read_matrix(path: PathOrStream, options: Options, on_bytes: OnBytes | None = None) -> Any:

@@ -34,18 +34,10 @@ class ReadSizes:
 
 
 class Source:
-    """The decompressed bytes of a file or stream.
+    """The decompressed bytes of a file or binary stream, which errors call `name`.
 
-    Parameters
-    ----------
-    file : binary stream
-    name : str
-        The name of the file or stream in errors.
-    size : int
-        The size of the file in bytes, 0 if unknown.
-    on_bytes : callable, optional
-        Called after each read with the number of bytes read, before decompression.
-    sizes : ReadSizes
+    `size` is the size of the file in bytes, 0 if unknown. `on_bytes` is called after each read with the number of bytes
+    read, before decompression.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
-from sparsenet.data.dataset import Dataset, csr, no_labels, ones
+from sparsenet.data.dataset import Dataset, csr, empty_labels, label_matrix
 from sparsenet.data.errors import DataError
 from sparsenet.data.explain import MAX_IDS, RowRules, explain
 from sparsenet.data.reader_options import Options
@@ -83,15 +83,15 @@ class SvmlightReader:
             rows.indices[:] -= 1
         X = csr(rows.indptr, rows.indices, rows.values, self._width(rows))
         if not self._options.with_labels:
-            return Dataset(X=X, Y=no_labels(rows.n_rows), zero_based=zero_based)
+            return Dataset(X=X, Y=empty_labels(rows.n_rows), zero_based=zero_based)
         known = self._options.classes
         if known is not None:
-            labels = look_up(rows.labels, known)
-            return Dataset(X=X, Y=ones(rows.label_indptr, labels, len(known) + 1), classes=known, zero_based=zero_based)
+            Y = label_matrix(rows.label_indptr, look_up(rows.labels, known), len(known) + 1)
+            return Dataset(X=X, Y=Y, classes=known, zero_based=zero_based)
         labels, n_labels, classes = number_labels(rows.labels, self._options.n_labels)
         if classes is None and self._options.n_labels is None:
             self._labels.check(self._path, labels)
-        return Dataset(X=X, Y=ones(rows.label_indptr, labels, n_labels), classes=classes, zero_based=zero_based)
+        return Dataset(X=X, Y=label_matrix(rows.label_indptr, labels, n_labels), classes=classes, zero_based=zero_based)
 
     def _width(self, rows: RowArrays) -> int:
         largest = int(rows.indices.max(initial=0))

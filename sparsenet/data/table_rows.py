@@ -15,7 +15,7 @@ from sparsenet.data.columns import Column, TableColumns, joined, quoted_names
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, cut, quoted
 from sparsenet.data.formats import TableFormat
-from sparsenet.data.lines import ICONV, Record, delimited_records, not_blank, text_lines
+from sparsenet.data.lines import ICONV, Record, delimited_records, skip_blank, text_lines
 from sparsenet.data.sources import OnSkipped, Source
 
 #: The advice for JSON that is not one object a line.
@@ -44,7 +44,7 @@ def table_rows(
     """Yield the rows of a table."""
     if table == "jsonl":
         lines = text_lines(source)
-        for line in not_blank(lines, on_skipped):
+        for line in skip_blank(lines, on_skipped):
             cells = json_object(line.text, source.name, line.number)
             lacking = next((column for column in columns.wanted() if column not in cells), None)
             if lacking is not None:
@@ -102,7 +102,6 @@ def _row_of_line(cells: Mapping[Column, Any], columns: TableColumns, path: str, 
 
 
 def _warn_of_missing(path: str, column: Column | None, missing: Counter[str]) -> None:
-    """Warn of labels that are words for a missing value."""
     found = ", ".join(f"{label!r} in {n} row{'s' * (n > 1)}" for label, n in sorted(missing.items()))
     warnings.warn(
         f"{path}: column {column!r} holds {found}, read as ordinary labels: if they mean that there is no label, "

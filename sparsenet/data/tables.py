@@ -225,7 +225,6 @@ def _rows(
     on_bytes: OnBytes | None,
     on_skipped: OnSkipped | None = None,
 ) -> Iterator[Row]:
-    """Yield the rows of a file of texts."""
     if format == "parquet":
         if path == "-" or not isinstance(path, str | os.PathLike):
             raise DataError("<stdin>" if path == "-" else repr(path), None, NO_PARQUET)

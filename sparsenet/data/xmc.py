@@ -12,7 +12,7 @@ import numpy as np
 from sparsenet import kernels
 from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
-from sparsenet.data.dataset import Dataset, csr, no_labels, ones
+from sparsenet.data.dataset import Dataset, csr, empty_labels, label_matrix
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.explain import MAX_IDS, RowRules, checked_width, explain
 from sparsenet.data.reader_options import Options
@@ -110,5 +110,5 @@ class XmcReader:
         """Make a data set of some rows."""
         X = csr(rows.indptr, rows.indices, rows.values, self.n_features)
         if not self._options.with_labels:
-            return Dataset(X=X, Y=no_labels(rows.n_rows))
-        return Dataset(X=X, Y=ones(rows.label_indptr, rows.labels, self.n_labels))
+            return Dataset(X=X, Y=empty_labels(rows.n_rows))
+        return Dataset(X=X, Y=label_matrix(rows.label_indptr, rows.labels, self.n_labels))

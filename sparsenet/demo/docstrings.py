@@ -116,7 +116,8 @@ def _members(path: str, module: ModuleType) -> Iterator[tuple[object, _Alias]]:
         if name.startswith("_") or inspect.ismodule(thing):
             continue
         home = str(getattr(thing, "__module__", None) or path)
-        if name not in exported if exported is not None else home.partition(".")[0] != root:
+        is_exported = name in exported if exported is not None else home.partition(".")[0] == root
+        if not is_exported:
             continue
         borrowed = not home.startswith(path)
         yield thing, _alias(f"{path}.{name}", borrowed=borrowed, inherited=False)
@@ -147,7 +148,6 @@ def _is_public(name: str) -> bool:
 
 
 def _parse(package: str | None, found: Symbols) -> None:
-    """Collect the docstrings in the source files of a package."""
     folder = _folder(package)
     if folder is None:
         return

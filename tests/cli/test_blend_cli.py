@@ -12,8 +12,8 @@ import pytest
 import sparsenet
 from sparsenet import BlendClassifier, kernels, metrics
 from sparsenet.data import read_xmc
-from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, run, write_xmc
-from tests.support.interrupting import interrupted_before, interrupted_in
+from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, press_ctrl_c_in, run, write_xmc
+from tests.support.interrupting import interrupted_in
 
 SMALL = ("--hidden", 16, "--epochs", 8)
 
@@ -118,7 +118,7 @@ def test_options_of_the_network_are_refused_with_no_network(
 
 
 def test_ctrl_c_without_a_network_saves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    interrupted_before(monkeypatch, kernels, "nearest_points")
+    press_ctrl_c_in(monkeypatch, kernels, "nearest_points")
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", "--no-network")
     assert run(*arguments, status=130).stderr.endswith("sparsenet: interrupted: nothing is saved\n")
     assert not (tmp_path / "m").exists()
@@ -222,7 +222,7 @@ def test_ctrl_c(
     train(folder / "train.txt", tmp_path / "m", *SMALL)
     before = files(tmp_path / "m")
 
-    interrupted_before(monkeypatch, *((kernels, "train_nodes") if where == "tree" else (metrics, "precision_at_k")))
+    press_ctrl_c_in(monkeypatch, *((kernels, "train_nodes") if where == "tree" else (metrics, "precision_at_k")))
     arguments = ("--method", "blend", *SMALL, "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr.endswith(f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n")

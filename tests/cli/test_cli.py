@@ -17,8 +17,7 @@ from sparsenet import load, metrics
 from sparsenet.cli import option_values
 from sparsenet.data import read_xmc
 from sparsenet.engines.network.model import Network
-from tests.support.command_line import N_FEATURES, N_LABELS, command, fails, files, run, write_xmc
-from tests.support.interrupting import interrupted_before
+from tests.support.command_line import N_FEATURES, N_LABELS, command, fails, files, press_ctrl_c_in, run, write_xmc
 from tests.support.patience import PATIENCE
 
 
@@ -197,7 +196,7 @@ class TestInterruption:
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Send SIGINT in each training step."""
-        interrupted_before(monkeypatch, Network, "train_step")
+        press_ctrl_c_in(monkeypatch, Network, "train_step")
 
     @pytest.mark.usefixtures("ctrl_c")
     def test_untrained_model_does_not_replace_a_model(self, folder: Path, model: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import filecmp
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from typer.testing import CliRunner
 
 from sparsenet import TextClassifier, cli, kernels, metrics
 from sparsenet.cli import text_commands, text_sources, text_training
-from tests.support.interrupting import interrupted_before
+from sparsenet.cli.option_table import options_of
+from tests.support.command_line import press_ctrl_c_in
 from tests.support.text_command_line import in_process as sparsenet
 from tests.support.text_command_line import run, unchecked
 from tests.support.texts import planted, write
@@ -80,7 +82,7 @@ def test_each_label_is_measured(trained, tmp_path):
     assert text_commands.describe(scores, most_shown=3).endswith("\nand 1 label more with no more texts: see --json")
     truth = csr_array(np.eye(4, dtype=np.float32))
     for most, shown in ((4, True), (3, False)):
-        found = text_commands.decisions(truth, np.arange(4), np.arange(5), list("abcd"), most_by_label=most)
+        found = text_commands.f1_scores(truth, np.arange(4), np.arange(5), list("abcd"), most_by_label=most)
         assert ("by_label" in found) == shown
 
 
@@ -388,7 +390,7 @@ def test_validation_texts_are_checked_before_training(trained, tmp_path, content
     if content is not None:
         (tmp_path / "valid.csv").write_text(content)
     source = NotForTraining(folder / "train.csv", "csv", ["review"], "topic")
-    valid = text_sources.beside(source, tmp_path / "valid.csv", "auto")
+    valid = text_sources.validation_source(source, tmp_path / "valid.csv", "auto")
     with pytest.raises((OSError, ValueError), match=message):
         text_training.train(source, tmp_path / "model", valid, {})
     assert not (tmp_path / "model").exists()
@@ -431,7 +433,7 @@ def test_ctrl_c_reports_what_is_saved(trained, tmp_path, monkeypatch, name, said
     folder, _ = trained
     model = tmp_path / "model"
     shutil.copytree(folder / "model", model)
-    interrupted_before(monkeypatch, kernels, name)
+    press_ctrl_c_in(monkeypatch, kernels, name)
     arguments = ["train", folder / "train.csv", *COLUMNS, "--valid", folder / "test.csv", "--model", model, "--seed", 1]
     before = [path.read_bytes() for path in sorted(model.iterdir())]
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
@@ -759,30 +761,36 @@ def test_csv_options_do_not_apply_to_other_validation_tables(trained, tmp_path, 
     assert code == 0, said
 
 
-def sizes(monkeypatch, name: str) -> list[int]:
-    """Record the number of texts in each call of a method of the classifier."""
-    found, method = [], getattr(TextClassifier, name)
+class Recording:
+    """A classifier that records the number of texts in each call."""
 
-    def noted(self, X, *given, **more):
-        found.append(len(X))
-        return method(self, X, *given, **more)
+    def __init__(self, model):
+        self.model, self.classes_ = model, model.classes_
+        self.sizes: list[int] = []
 
-    monkeypatch.setattr(TextClassifier, name, noted)
-    return found
+    def predict_topk(self, texts, k):
+        self.sizes.append(len(texts))
+        return self.model.predict_topk(texts, k)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.txt"])
-def test_batch_size_limits_texts_scored_at_a_time(trained, tmp_path, monkeypatch, name):
-    write(tmp_path / name, *planted(100, seed=4))
-    for command, method in (("predict", "topk"), ("evaluate", "predict_topk")):
-        ask = [command, trained[0] / "model", tmp_path / name, *(["--json"] if command == "evaluate" else [])]
-        expected, found = run(*ask)[1], sizes(monkeypatch, method)
-        code, stdout, said = run(*ask, "--batch-size", "30")
-        assert (code, found) == (0, [30, 30, 30, 10]), said
-        if command == "predict":
-            assert stdout == expected
-        else:
-            assert json.loads(stdout) | {"seconds": 0} == json.loads(expected) | {"seconds": 0}
+def test_batch_size_limits_texts_scored_at_a_time(trained, tmp_path, name):
+    model, path = trained[0] / "model", tmp_path / name
+    write(path, *planted(100, seed=4))
+    names = {option.name: None for option in options_of("predict")}
+    given = SimpleNamespace(**names | {"command": "predict", "model": model, "data": path, "input_format": "auto"})
+    given.batch_size = 30
+    source = text_sources.text_source(given, "input_format")
+    assert [len(texts) for texts in source.batches(lambda n: None)] == [30, 30, 30, 10]
+    texts, recording = source.read().texts, Recording(TextClassifier.load(model))
+    text_commands.top_labels(recording, texts, 4, 4, source.batch_rows)
+    assert recording.sizes == [30, 30, 30, 10]
+    for command in ("predict", "evaluate"):
+        ask = [command, model, path, *(["--json"] if command == "evaluate" else [])]
+        whole, parts = (run(*ask, *size)[1] for size in ([], ["--batch-size", "30"]))
+        if command == "evaluate":
+            whole, parts = (json.loads(shown) | {"seconds": 0} for shown in (whole, parts))
+        assert parts == whole
 
 
 def test_batch_size_does_not_change_scores_of_several_labels(tmp_path):

@@ -13,8 +13,7 @@ import pytest
 
 from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics, storage
 from sparsenet.data import read_xmc
-from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, run, write_xmc
-from tests.support.interrupting import interrupted_before
+from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, press_ctrl_c_in, run, write_xmc
 
 #: More than the nodes of one level take.
 MANY = 100
@@ -278,7 +277,7 @@ def test_ctrl_c(
     train(folder / "train.txt", tmp_path / "m")
     before = files(tmp_path / "m")
 
-    interrupted_before(monkeypatch, *((kernels, "train_nodes") if where == "training" else (metrics, "precision_at_k")))
+    press_ctrl_c_in(monkeypatch, *((kernels, "train_nodes") if where == "training" else (metrics, "precision_at_k")))
     arguments = ("--method", "tree", "--cost", 3, "--valid", folder / "test.txt")
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *arguments, status=130)
     assert done.stderr == f"sparsenet: interrupted: {said.format(tmp_path / 'm')}\n"

@@ -1,4 +1,3 @@
-import importlib.util
 import io
 import random
 import sys
@@ -156,7 +155,7 @@ class TestDemo:
     def test_missing_matplotlib_is_reported(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
         talk._draw([{"epoch": 1.0, "loss": 1.0, "P@1": 0.5}], tmp_path)
         assert "sparsenet[plot]" in capsys.readouterr().err
         assert not [*tmp_path.iterdir()]

@@ -9,7 +9,7 @@ import pytest
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassifier, TreeClassifier, storage
-from sparsenet.cli.models import load_of_points
+from sparsenet.cli.models import load_point_model
 from sparsenet.cli.reporting import in_options
 from tests.support.planted import X, Y, fast
 
@@ -69,7 +69,7 @@ def test_names_a_checkpoint_as_such(load: Callable[[Path], object], tmp_path: Pa
 def test_commands_for_points_reject_text_models(tmp_path: Path) -> None:
     MAKE[TextClassifier]().save(tmp_path / "model")
     with pytest.raises(ModelError, match="this is a model of texts, not of sparse points"):
-        load_of_points(tmp_path / "model")
+        load_point_model(tmp_path / "model")
 
 
 @pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)

@@ -14,7 +14,7 @@ import typer
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassifier, TreeClassifier, storage
-from sparsenet.cli.models import is_of_text
+from sparsenet.cli.models import is_text_model
 from sparsenet.cli.option_values import class_weight
 from sparsenet.data.errors import DataError
 from sparsenet.data.table_rows import json_object
@@ -250,7 +250,7 @@ def test_rejects_repeated_keys_of_a_manifest(tmp_path, saved):
     assert name in text
     forging.seal(tmp_path / "model", text.replace(name, f'"model": "x", {name}'))
     with pytest.raises(ModelError, match="a key is repeated"):
-        is_of_text(tmp_path / "model")
+        is_text_model(tmp_path / "model")
 
 
 def test_rejects_repeated_keys_of_class_weights():

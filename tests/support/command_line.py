@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 from typer.testing import CliRunner, Result
 
 from sparsenet import cli
@@ -46,6 +50,17 @@ def fails(*arguments: object, stdin: str = "", status: int = 1) -> str:
     if status == 1:
         assert done.stderr.count("\n") == 1, "one line"
     return done.stderr
+
+
+def press_ctrl_c_in(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
+    """Press Ctrl-C whenever a function or method begins."""
+    function = getattr(owner, name)
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return function(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, interrupted)
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -21,12 +21,12 @@ class StopAt:
 
 
 def interrupted_before(monkeypatch, owner, name):
-    """Press Ctrl-C whenever the function or method begins."""
+    """Press Ctrl-C whenever the method begins."""
     method = getattr(owner, name)
 
-    def interrupted(*args, **options):
+    def interrupted(*args):
         os.kill(os.getpid(), signal.SIGINT)
-        return method(*args, **options)
+        return method(*args)
 
     monkeypatch.setattr(owner, name, interrupted)
 

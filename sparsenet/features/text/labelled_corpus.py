@@ -36,7 +36,7 @@ def labelled_corpus(
     """
     if not isinstance(X, str | Path):
         of_files = {"label_delimiter": columns["label_delimiter"], "format": None if format == "auto" else format}
-        X, y, known = labelled_columns(X, y, columns["text"], columns["target"], {**of_files, **dialect.said})
+        X, y, known = labelled_columns(X, y, columns["text"], columns["target"], {**of_files, **dialect.given})
         return Corpus.of_texts(check_texts(X), y, options, threads), known
     if y is not None:
         raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
