@@ -352,7 +352,7 @@ def test_the_slope_search_reaches_the_optimum():
 
         def loss(x: np.ndarray, scores=scores, target=target, n_cells=truth.size, n=n, n_labels=n_labels) -> float:
             logits = np.exp(x[0]) * scores.astype(float) + x[1]
-            belief = 0.5 / n / n_labels * (x[0] - np.log(2.0)) ** 2
+            belief = 0.5 * 0.25 * (np.exp(x[0]) - 2.0) ** 2 / n / n_labels
             return float((np.logaddexp(0, logits) - target * logits).mean() + belief)
 
         found = calibrating.fit(scores, labels, exclusive=False)
