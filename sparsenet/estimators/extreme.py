@@ -141,7 +141,8 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         Epochs trained.
     choices_ : dict
         The `Decision` on each ``"auto"`` parameter, such as ``choices_["hidden"].value`` and ``.why``; with
-        ``sampler="lsh"`` also the final hash settings.
+        ``sampler="lsh"`` also the final hash settings; ``"count_weight"``: the weight of the logarithm of a label's
+        count in its score, if a hold-out corrected the scores.
     label_counts_ : ndarray of shape (n_labels,)
         Number of training points with each label.
     n_points_ : int

@@ -172,7 +172,7 @@ def fit(
     finished = options.schedule.decay != "constant"
     fitted = FittedNetwork(network, target, scaling, seen.counting(*points), finished=finished, choices=made)
     config = options.training(len(points[0]), seed=seed, threads=threads)
-    with shown(options, callbacks) as all_callbacks:
+    with progress_callbacks(options, callbacks) as all_callbacks:
         left = options.time_left(time.perf_counter() - started)
         if network.input is None and left is not None:
             held_out = None  # no hidden units in this time, so nothing to compare
@@ -258,7 +258,7 @@ def grow(network: Network, options: NetworkOptions, points: Points, threads: int
 
 
 @contextmanager
-def shown(options: NetworkOptions, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
+def progress_callbacks(options: NetworkOptions, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
     """Add a progress bar to the callbacks, if one is wanted, and close it at the end."""
     if not is_wanted(options.verbose):
         yield check_callbacks(callbacks)

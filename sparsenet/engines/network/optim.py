@@ -281,11 +281,7 @@ class Schedule:
         real("peak", self.peak, 0, math.inf)
 
     def factor(self, step: int, total: int) -> float:
-        """Compute the factor of the learning rate at `step` (from 1) of `total`.
-
-        >>> Schedule(warmup=0.0, decay="linear", final=0.0).factor(50, 100)
-        0.5
-        """
+        """Compute the factor of the learning rate at `step` (from 1) of `total`."""
         warm = self.warmup * total
         if step < warm:
             return self.peak * step / warm

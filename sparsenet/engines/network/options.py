@@ -261,8 +261,8 @@ class NetworkOptions:
 
     def scouts(self, n_points: int) -> bool:
         """Tell whether a first training chooses the epochs: if there are so many that they may overfit."""
-        is_open = self.epochs is None and self.time_budget is None
-        return is_open and self.n_epochs(n_points) > self.rules.most_epochs
+        is_free = self.epochs is None and self.time_budget is None
+        return is_free and self.n_epochs(n_points) > self.rules.most_epochs
 
     def n_for_scouting(self, n_points: int, n_labels: int) -> int:
         """Return how many points a first training leaves out; 0 without one."""

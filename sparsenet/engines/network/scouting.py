@@ -42,15 +42,15 @@ def scout(options: NetworkOptions, points: TrainingPoints, *, held: int, seed: i
     network, built = build(replace(options, verbose=False), *rest, held=held, seed=seed, threads=threads)
     n_epochs = options.n_epochs(n_points)
     config = replace(built, epochs=n_epochs).training(len(rest[0]), seed=seed, threads=threads)
-    most = -(-n_epochs // options.rules.trial_after)
+    n_passes = -(-n_epochs // options.rules.trial_after)
     may_lose_hidden = network.input is not None and options.may_lose_hidden(n_labels)
-    with parts_done(most * len(rest[0]), f"{most} passes to see how many to take", options.verbose) as report:
-        watch = _Watch(network, held_out, threads, most, report, may_lose_hidden=may_lose_hidden)
-        Trainer(network, *rest, config, callbacks=[watch]).run()
-    return decide(options, watch.with_hidden, watch.without)
+    with parts_done(n_passes * len(rest[0]), f"{n_passes} passes to see how many to take", options.verbose) as report:
+        recorder = _PassRecorder(network, held_out, threads, n_passes, report, may_lose_hidden=may_lose_hidden)
+        Trainer(network, *rest, config, callbacks=[recorder]).run()
+    return decide(options, recorder.with_hidden, recorder.without)
 
 
-class _Watch:
+class _PassRecorder:
     """A callback that measures a network on held-out points after each of its first passes."""
 
     def __init__(
@@ -58,12 +58,12 @@ class _Watch:
         network: Network,
         held_out: Points,
         threads: int,
-        most: int,
+        n_passes: int,
         report: Callable[[float], object],
         *,
         may_lose_hidden: bool,
     ) -> None:
-        self.network, self.held_out, self.threads, self.most = network, held_out, threads, most
+        self.network, self.held_out, self.threads, self.n_passes = network, held_out, threads, n_passes
         self.report, self.done = report, 0
         self.with_hidden: list[F64] = []
         self.without: list[F64] = []
@@ -79,7 +79,7 @@ class _Watch:
         self.with_hidden.append(self._share_right(self.network))
         if self.may_lose_hidden:
             self.without.append(self._share_right(self.network.wide_alone()))
-        if len(self.with_hidden) == self.most:
+        if len(self.with_hidden) == self.n_passes:
             raise StopTraining
 
     def _share_right(self, network: Network, most: int = 5) -> F64:

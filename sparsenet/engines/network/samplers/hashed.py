@@ -226,8 +226,8 @@ class LSHSampler(Sampler):
         names = {"stale", "recalls", "counters"} | ({"chosen", "found"} if is_chosen else set())
         if state.keys() - {prefix + name for name in saved} != names:
             raise ValueError(f"the state of {self!r} must have {', '.join(sorted(names))}, got {', '.join(state)}")
-        recalls = _read_shares(state, "recalls", 2)
-        interval, countdown, n_rehashes = _read_integers(state, "counters", 3)
+        recalls = _read(state, "recalls", 2, np.float64)
+        interval, countdown, n_rehashes = _read(state, "counters", 3, np.int64)
         stale = state["stale"]
         if stale.dtype != bool or stale.shape != (self.n_labels,):
             raise ValueError(f"stale must be a boolean for each of {self.n_labels} labels")
@@ -235,11 +235,11 @@ class LSHSampler(Sampler):
             raise ValueError(f"counters must be those of check_every={self.check_every}, got {state['counters']}")
         config, found = self._first_config(), {}
         if is_chosen:
-            family, n_tables = _read_integers(state, "chosen", 2)
+            family, n_tables = _read(state, "chosen", 2, np.int64)
             if not 0 <= family < len(FAMILIES) or saved["codes"].shape != (n_tables, self.n_labels):
                 raise ValueError(f"chosen must be a family and its number of tables, got {state['chosen']}")
             config = LSHConfig.for_size(self.n_labels, FAMILIES[family], n_tables=n_tables, seed=self.seed)
-            shares = zip(FAMILIES, _read_shares(state, "found", len(FAMILIES)), strict=True)
+            shares = zip(FAMILIES, _read(state, "found", len(FAMILIES), np.float64), strict=True)
             found = {name: share for name, share in shares if not np.isnan(share)}
         index = None
         if saved:
@@ -279,21 +279,12 @@ class LSHSampler(Sampler):
         return self._index.recall(points, weight, bias, k=5, limit=max(self.n_labels // 100, 5))
 
 
-def _read_integers(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[int]:
-    """Read `n` integers from a saved state."""
-    return [int(number) for number in _read_array(state, name, n, np.int64)]
-
-
-def _read_shares(state: Mapping[str, NDArray[np.generic]], name: str, n: int) -> list[float]:
-    """Read `n` shares from a saved state; NaN means not measured."""
-    shares = [float(share) for share in _read_array(state, name, n, np.float64)]
-    if not all(np.isnan(share) or 0 <= share <= 1 for share in shares):
-        raise ValueError(f"{name} must be shares from 0 to 1, got {shares}")
-    return shares
-
-
-def _read_array(state: Mapping[str, NDArray[np.generic]], name: str, n: int, dtype: type) -> list[Any]:
+def _read(state: Mapping[str, NDArray[np.generic]], name: str, n: int, dtype: type) -> list[Any]:
+    """Read `n` numbers from a saved state; floats must be shares, or NaN where nothing was measured."""
     array = state[name]
     if array.dtype != dtype or array.shape != (n,):
         raise ValueError(f"{name} must be {n} numbers of {np.dtype(dtype)}, got {array.dtype} of shape {array.shape}")
-    return list(array)
+    numbers: list[Any] = array.tolist()
+    if dtype is np.float64 and not all(np.isnan(share) or 0 <= share <= 1 for share in numbers):
+        raise ValueError(f"{name} must be shares from 0 to 1, got {numbers}")
+    return numbers
