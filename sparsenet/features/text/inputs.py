@@ -24,8 +24,9 @@ class TextBatch(NamedTuple):
 
     def extend(self, other: TextBatch) -> None:
         """Append the texts of another batch."""
-        for own, more in zip(self, other, strict=True):
-            own.extend(more)
+        self.texts.extend(other.texts)
+        self.labels.extend(other.labels)
+        self.lines.extend(other.lines)
 
 
 def check_texts(texts: Any, name: str = "X") -> list[str]:
