@@ -165,11 +165,11 @@ def fit_network(
     _check_suits_network(options)
     vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, most=MOST_FEATURES)
 
-    def part(texts: I64 | None) -> tuple[Rows, Rows]:
+    def points_and_labels(texts: I64 | None) -> tuple[Rows, Rows]:
         rows = problem.rows if texts is None else problem.rows.take(texts, problem.spill)
         return vocabulary.points(rows, threads, problem.spill), labels if texts is None else labels.take(texts)
 
-    kept = part(None if holdout is None else holdout.turns[0].kept)
+    kept = points_and_labels(None if holdout is None else holdout.turns[0].kept)
     parameters: dict[str, Any] = {"memory_limit": options.memory_limit, "verbose": options.verbose}
     if options.epochs is not None:
         parameters["epochs"] = options.epochs
@@ -177,9 +177,9 @@ def fit_network(
         parameters["time_budget"] = max(deadline - time.monotonic(), 1e-3)  # at least one step
     model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
     if holdout is not None:
-        others, truth = part(holdout.turns[0].held)
-        model = model.calibrated(others, truth, threads, exclusive=problem.exclusive)
-        score = float(is_hit(model.network.topk(others, 1, threads)[0][:, 0], truth).mean())
+        held, truth = points_and_labels(holdout.turns[0].held)
+        model = model.calibrated(held, truth, threads, exclusive=problem.exclusive)
+        score = float(is_hit(model.network.topk(held, 1, threads)[0][:, 0], truth).mean())
     return FittedText(corpus.target, vocabulary, model, counts, len(labels), score=score)
 
 

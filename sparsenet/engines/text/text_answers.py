@@ -98,8 +98,8 @@ class LinearAnswers:
         alone = len(self.model.bias) == 1
         column, sign = (0, -1.0 if number == 0 and self.n_labels == 2 else 1.0) if alone else (number, 1.0)
         weights = self.model.column(column)[point.indices]
-        every = self.model.bias if self.model.unknown is None or self.model.knows(point.indices) else self.model.unknown
-        return sign * point.data.astype(np.float64) * weights, sign * float(every[column])
+        bias = self.model.bias if self.model.unknown is None or self.model.knows(point.indices) else self.model.unknown
+        return sign * point.data.astype(np.float64) * weights, sign * float(bias[column])
 
     def _blocks(self, texts: list[str], threads: int) -> Iterator[F32]:
         n_columns = len(self.model.bias)

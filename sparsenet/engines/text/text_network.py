@@ -314,7 +314,7 @@ class NetworkAnswers:
         done, stats = 0, self.model.stats
         for points in self._points(texts, threads):
             own = dense_scores(self.model.network, points, threads)
-            own[stats.blank(points)] = self._usual_scores(stats.shares())
+            own[stats.blank(points)] = self._frequency_scores(stats.shares())
             found[done : done + len(points)] = own
             done += len(points)
         return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
@@ -333,10 +333,10 @@ class NetworkAnswers:
         begin, end = arrays["wide.indptr"][number : number + 2]
         own = arrays["wide.indices"][begin:end]
         wide = sparse.csr_array((arrays["wide.weight"][begin:end, 0], own, [0, end - begin]), shape=(1, point.width))
-        every = float(through @ arrays["input.bias"][0] + arrays["output.bias"][number, 0])
+        bias = float(through @ arrays["input.bias"][0] + arrays["output.bias"][number, 0])
         if len(stats.blank(point)):
-            every = float(self._usual_scores(stats.shares()[number]))
-        return point.data * (deep + wide.toarray()[0, point.indices]), every
+            bias = float(self._frequency_scores(stats.shares()[number]))
+        return point.data * (deep + wide.toarray()[0, point.indices]), bias
 
     def _points(self, texts: list[str], threads: int, step: int = 4096) -> Iterator[Rows]:
         """Yield the features of `step` texts at a time, which are held in memory."""
@@ -350,10 +350,10 @@ class NetworkAnswers:
         stats = self.model.stats
         stats.answer_blank(points, labels)
         blank = stats.blank(points)
-        scores[blank] = self._usual_scores(stats.shares()[labels[blank]])
+        scores[blank] = self._frequency_scores(stats.shares()[labels[blank]])
         return labels, scores
 
-    def _usual_scores(self, shares: F32) -> F32:
+    def _frequency_scores(self, shares: F32) -> F32:
         """Return the scores whose probabilities are label frequencies."""
         exact = np.asarray(shares, np.float64)
         return np.asarray(self.model.calibration.scores_of(exact, exclusive=self.exclusive), np.float32)
