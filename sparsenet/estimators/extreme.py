@@ -270,25 +270,13 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
             check_n_features(options, X.shape[1], labels.width, threads)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, features = scaled(X, labels, options.normalize, some_label=True, names=feature_names(self), **how)
-            seen = LabelStats.nothing(X, scaling, labels.width)
+            how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
+            how |= {"checkpoint": checkpoint, "resume": resume, "shared": shared, "started": started}
             given = given_validation(self, validation, scaling, target)
             points = features, labels
             del X, features, labels  # which may be copies, and are not needed again
             try:
-                fitted = fit(
-                    points,
-                    options,
-                    target=target,
-                    scaling=scaling,
-                    seen=seen,
-                    validation=given,
-                    callbacks=callbacks,
-                    checkpoint=checkpoint,
-                    resume=resume,
-                    shared=shared,
-                    started=started,
-                    **how,
-                )
+                fitted = fit(points, options, validation=given, callbacks=callbacks, **how)
             except InterruptedFit as interrupt:
                 self._adopt(interrupt.fitted)
                 raise interrupt.original from interrupt.original.__cause__

@@ -210,10 +210,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         started, options = time.monotonic(), self._options()
         seed, threads = run_seed(self.random_state), self._threads()
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
-        columns: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter}
-        corpus, known = labelled_corpus(
-            X, y, options.features, threads, options.memory_limit, format=format, dialect=dialect, **columns
-        )
+        how: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter, "format": format}
+        how |= {"dialect": dialect, "threads": threads, "memory_limit": options.memory_limit}
+        corpus, known = labelled_corpus(X, y, options.features, **how)
         return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
@@ -331,14 +330,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _pack(self, fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays and JSON of a model, which may be smaller than the classifier's."""
         parameters = pack_parameters(self.get_params(deep=False))
-        self._check()  # invalid parameters could not be loaded
+        self._options()  # invalid parameters could not be loaded
         return text_arrays.pack(fitted, parameters, self.columns_)
 
     @classmethod
     def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
         fitted, parameters, columns = text_arrays.unpack(arrays, metadata)
         model = cls(**unpack_parameters(parameters))
-        model._check()
+        model._options()
         return model._adopt(fitted, columns)
 
     # --- within ---
@@ -365,12 +364,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return truth
 
     def _options(self) -> TextOptions:
-        return TextOptions.of(self.get_params(deep=False))
-
-    def _check(self) -> None:
-        """Check all parameters, as `fit` does."""
-        self._options()
+        """Check all parameters, and return those of training."""
         check_seed(self.random_state)
+        return TextOptions.of(self.get_params(deep=False))
 
     def _threads(self) -> int:
         return n_jobs(self.n_jobs) or default_threads()
