@@ -120,7 +120,7 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
         if isinstance(column, str) and column not in counts:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
-            advice = _other_delimiter(fields) or "; name the columns, or give positions if it is no header"
+            advice = _other_delimiter(fields) or "; name the columns, or give positions if there is no header"
             if any("\r" in field for field in fields):
                 advice = "; lines seem to end in carriage returns alone: write them with line feeds"
             raise DataError(path, number, f"{problem}{advice}")

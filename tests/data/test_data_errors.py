@@ -429,3 +429,10 @@ def test_point_with_three_labels_is_not_taken_for_a_header(tmp_path, first, n):
     rows = "".join(f"{i % 7} {i}:1\n" for i in range(n))
     assert read(write(tmp_path, f"{first}\n{rows}".encode())).n_points == n + 1  # warnings are errors
     assert read(write(tmp_path, f"{rows}{n},30,40\n".encode())).n_points == n + 1
+
+
+@pytest.mark.parametrize("path", ["points.txt", "points.npz"])
+def test_read_names_an_option_that_points_do_not_take(tmp_path, path):
+    (tmp_path / path).write_text("0 0:1\n")
+    with pytest.raises(TypeError, match=rf"{path} is read as sparse points, which take no 'text': .*format='csv'"):
+        read(tmp_path / path, text="question")

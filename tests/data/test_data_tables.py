@@ -243,7 +243,7 @@ def test_batches_equal_the_whole_table():
 ERRORS = {
     # format, text, options: line and words of the error
     "missing column": ("csv", "txt,label\na,b\n", {}, 1, "there is no column 'text'; the first row holds 'txt'"),
-    "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if it is no header"),
+    "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if there is no header"),
     "old line ends": ("csv", "text,label\ra,b\rc,d\n", {}, 1, "seem to end in carriage returns alone: write"),
     "missing position": ("tsv", "a\tb\n", {"text": 2, "target": 0}, 1, "there is no column 2: there are 2, counted"),
     "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' is there twice"),

@@ -291,7 +291,7 @@ def test_trains_from_a_pipe(tmp_path, arguments, content):
         (["--input-format", "csv"], b"review\ngoal\n", 1, "<stdin>, line 1: there is no column 'text'"),
         (["--input-format", "csv"], b"text\nna\xefve\n", 1, "<stdin>, line 2: byte 0xef"),
         (["--input-format", "jsonl"], b'{"text": "goal"}\n{"nope": 1}\n', 1, "<stdin>, line 2: there is no key 'text'"),
-        (["--text", "review"], b"review\ngoal\n", 2, "say csv, tsv or jsonl"),
+        (["--text", "review"], b"review\ngoal\n", 2, "pass csv, tsv or jsonl"),
         (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, and this is a text model"),
     ],
 )

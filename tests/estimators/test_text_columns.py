@@ -53,7 +53,7 @@ def test_accepts_a_frame_of_one_column_only(frame):
     model = TextClassifier(random_state=0).fit(frame({"text": TEXTS}), LABELS)
     assert model.predict_proba(frame({"text": TEXTS})).tolist() == EXPECTED
     assert model.predict_proba(frame({"text": TEXTS[:1]})).tolist() == EXPECTED[:1]
-    with pytest.raises(ValueError, match=r"must be one column of texts, got the shape \(60, 2\): pass one, as X\["):
+    with pytest.raises(ValueError, match=r"one column of texts, got the shape \(60, 2\): pass one, such as X\["):
         model.predict(frame({"text": TEXTS, "title": TEXTS}))
 
 
