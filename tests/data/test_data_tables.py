@@ -76,7 +76,7 @@ def test_reads_tsv_as_other_programs_quote_it(rows):
         ('"a\t', ['"a', ""]),
     ],
 )
-def test_quotes_in_tsv(line, fields):
+def test_tsv_fields_may_be_quoted_or_literal(line, fields):
     def cells(**options):
         data = read_table(io.BytesIO(line.encode()), format="tsv", text=0, target=1, **options)
         return [data.texts[0], *(data.labels[0] or [""])]
@@ -191,7 +191,7 @@ def test_formats_by_name(tmp_path, compression, suffix):
         assert read(file).texts == data.texts
 
 
-def test_columns():
+def test_columns_are_found_by_name():
     table = b"\xef\xbb\xbfid,title,tags,price,stock\n1,one,a|b| c ,1.5,-2\n\n2,two,,1e3,0\n"
     options = {"format": "csv", "text": "title", "target": "tags", "label_delimiter": "|"}
     data = read_table(io.BytesIO(table), features=["price", "stock", "id"], **options)
@@ -208,7 +208,7 @@ def test_columns():
     assert repr(numbers) == "<TextDataset of 2 points: features>"
 
 
-def test_json_labels():
+def test_json_labels_become_strings():
     labels = ["one", 1, 2.5, True, ["a", 1, False], [], None, ""]
     lines = "\n".join(json.dumps({"text": "", "label": label}) for label in labels)
     data = read_table(io.BytesIO(lines.encode()), format="jsonl")
@@ -273,7 +273,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_errors(tmp_path: Path, case):
+def test_errors_name_the_file_and_line(tmp_path: Path, case):
     suffix, text, options, line, words = ERRORS[case]
     path = tmp_path / f"bad.{suffix}"
     path.write_bytes(text.encode())
@@ -502,7 +502,7 @@ def test_lines_are_read_with_their_labels(tmp_path: Path):
         read_table(io.BytesIO(b"a __label__\n"), format="lines")
 
 
-def test_wrong_arguments(tmp_path: Path):
+def test_rejects_wrong_arguments(tmp_path: Path):
     table = io.BytesIO(b"text,label\n")
     with pytest.raises(ValueError, match="cannot tell the format of"):
         read_table(tmp_path / "data.txt")
@@ -542,7 +542,7 @@ def test_csv_options_are_refused_for_other_formats(path, format, said):
         read(path, format, **said)
 
 
-def test_single_labels():
+def test_single_labels_need_one_label_in_each_row():
     def labels(table: bytes, **columns: str | None) -> list[str]:
         return read_table(io.BytesIO(table), format="csv", label_delimiter="|", **columns).single_labels()
 

@@ -32,7 +32,7 @@ def test_loads_each_model_as_its_class(kind: type, tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.predict_proba(points), model.predict_proba(points))
 
 
-def test_raises_the_errors_of_the_classes(tmp_path: Path) -> None:
+def test_load_raises_the_same_errors_as_the_class(tmp_path: Path) -> None:
     MAKE[TreeClassifier]().save(tmp_path / "model")
     data = next((tmp_path / "model").glob("arrays-*"))
     whole = data.read_bytes()
@@ -47,7 +47,7 @@ def test_raises_the_errors_of_the_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "Network", ["TreeClassifier"]])
-def test_rejects_what_is_not_a_classifier(kind: object, tmp_path: Path) -> None:
+def test_rejects_an_unknown_kind_of_model(kind: object, tmp_path: Path) -> None:
     storage.save(tmp_path / "model", {}, {} if kind is None else {"model": kind})
     with pytest.raises(ModelError) as error:
         sparsenet.load(tmp_path / "model")
@@ -56,7 +56,7 @@ def test_rejects_what_is_not_a_classifier(kind: object, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("load", [sparsenet.load, ExtremeClassifier.load, BlendClassifier.load])
-def test_names_a_checkpoint_as_such(load: Callable[[Path], object], tmp_path: Path) -> None:
+def test_says_how_to_continue_a_checkpoint(load: Callable[[Path], object], tmp_path: Path) -> None:
     fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
     said = "this is a checkpoint, not a model: fit(checkpoint=..., resume=True) with the same data"
     with pytest.raises(ModelError) as error:
