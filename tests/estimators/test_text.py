@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
@@ -456,6 +457,8 @@ def test_rejects_a_model_of_mismatched_parts(tmp_path):
     ("X", "y", "message"),
     [
         ("a text", ["a"], "y must be None if X is a path"),
+        (sparse.csr_array(np.eye(2)), ["a", "b"], "X must hold raw texts, got a sparse matrix: BlendClassifier takes"),
+        (sparse.csr_array([[1], [2]]), ["a", "b"], "X must hold raw texts, got a sparse matrix"),
         (b"a text", ["a"], "a single one: pass"),
         (["a", None], ["x", "y"], r"got None in row 1: fill missing texts in"),
         (["a", float("nan")], ["x", "y"], r"got nan in row 1: fill missing texts in"),

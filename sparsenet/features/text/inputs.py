@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_missing
@@ -36,6 +37,8 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     """
     if isinstance(texts, str | bytes | os.PathLike):
         raise ValueError(f"{name} must be a sequence of texts, got {_single(texts)}")
+    if issparse(texts):
+        raise ValueError(f"{name} must hold raw texts, got a sparse matrix: BlendClassifier takes matrices of numbers")
     shape: tuple[int, ...] = getattr(texts, "shape", (0,))
     if len(shape) == 2 and shape[1] == 1:  # a frame of one column
         texts = np.asarray(texts)[:, 0]
