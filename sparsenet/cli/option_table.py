@@ -328,8 +328,8 @@ def table() -> tuple[CommandOption, ...]:
             "negatives", 1, MOST, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
         ),
         _number(
-            "wide_budget", 1, MOST, "Most features per label in the wide path.", shown="1024, or what fits",
-            sets="wide_budget", **_network,
+            "wide_budget", 1, MOST, "Most features per label in the wide path.",
+            shown="1024; 256 in a blend; fewer if memory or time is short", sets="wide_budget", **_network,
         ),
         CommandOption(
             "sampler", "SAMPLER", "Sampler of negatives: random, frequency, lsh or none. none computes all labels.",
