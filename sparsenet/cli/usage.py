@@ -82,7 +82,7 @@ def check_text_format(format: str, hint: str, data: Path, named: str | None, giv
     read_as = named if format == "auto" or named == "parquet" else format
     row_option = next((name for name in ROWS if getattr(given, name) is not None), None)
     if row_option is not None and read_as in ("jsonl", "parquet"):
-        refuse(row_option, f"is about CSV and TSV, and this file is {read_as}: leave it out")
+        refuse(row_option, f"is for CSV and TSV, and this file is {read_as}: leave it out")
 
 
 def table_options(given: SimpleNamespace) -> dict[str, Any]:

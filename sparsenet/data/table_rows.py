@@ -225,6 +225,6 @@ def _as_number(column: Column, cell: Any) -> float:
     except (ValueError, OverflowError):
         raise ValueError(f"column {column!r} must hold a number, found {quoted(str(cell))}") from None
     if not math.isfinite(found) or abs(found) >= _LARGEST:
-        problem = f"column {column!r} holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
+        problem = f"column {column!r} holds {quoted(str(cell))[1:-1]}, which is not a finite 32-bit float"
         raise ValueError(f"{problem}; fill missing values in and rescale large ones")
     return found

@@ -747,10 +747,10 @@ def test_csv_options_are_refused_for_other_tables(trained, tmp_path, name, optio
     ):
         code, stdout, said = run(*command)
         assert (code, stdout) == (2, "")
-        what = f"is about CSV and TSV, and this file is {table.suffix[1:]}: leave it out"
+        what = f"is for CSV and TSV, and this file is {table.suffix[1:]}: leave it out"
         assert f"{option.replace('--no-', '--').split('=')[0]}: {what}" in said
     if name == "t.jsonl":
-        assert "is about CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]
+        assert "is for CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]
 
 
 @pytest.mark.parametrize("name", ["v.jsonl", "v.parquet"])

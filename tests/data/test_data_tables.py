@@ -255,8 +255,8 @@ ERRORS = {
     "a repeated label": ("csv", "text,label\na,x;y;x\n", {"label_delimiter": ";"}, 2, "holds the label 'x' twice"),
     "no number": ("csv", "text,n\na,one\n", {"features": ["n"], "target": None}, 2, "must hold a number, found 'one'"),
     "missing number": ("csv", "text,n\na,\n", {"features": ["n"], "target": None}, 2, "must hold a number, found ''"),
-    "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is no finite"),
-    "1e39": ("csv", "text,n\na,1e39\n", {"features": ["n"], "target": None}, 2, "'n' holds 1e39, which is no finite"),
+    "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is not a finite"),
+    "1e39": ("csv", "text,n\na,1e39\n", {"features": ["n"], "target": None}, 2, "'n' holds 1e39, which is not a"),
     "broken JSON": ("jsonl", '{"text": "a", "label": 1}\n{"text": \n', {}, 2, "broken JSON: Expecting value at column"),
     "not an object": ("jsonl", "[1]\n", {}, 1, "expected a JSON object, found '[1]'"),
     "missing key": ("jsonl", '{"text": "a", "tag": 1}\n', {}, 1, "there is no key 'label'; there are 'text', 'tag'"),
@@ -467,7 +467,7 @@ def test_parquet_errors_name_the_row(tmp_path: Path):
     frame.to_parquet(path)
     with pytest.raises(DataError, match="row 2: column 'text' must hold texts, got None; fill missing texts in with"):
         read_table(path)
-    with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is no finite 32-bit float; fill"):
+    with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is not a finite 32-bit float; fill"):
         read_table(path, text=None, features=["price"])
     with pytest.raises(DataError, match="row 1: column 'price' must hold labels, texts or numbers, got inf"):
         read_table(path, text=None, target="price")
@@ -533,7 +533,7 @@ def test_rejects_wrong_arguments(tmp_path: Path):
 )
 def test_csv_options_are_refused_for_other_formats(path, format, said):
     [(name, value)] = said.items()
-    message = f"^{name}={value!r} is about CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
+    message = f"^{name}={value!r} is for CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
     with pytest.raises(ValueError, match=message):
         read_table(path, format=format, **said)
     with pytest.raises(ValueError, match=message):

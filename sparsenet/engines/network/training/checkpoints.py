@@ -229,7 +229,7 @@ def _load(directory: Path, network: Network, run: dict[str, Any], run_size: RunS
 def _checked_run(directory: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     run = metadata.get("run")
     if not isinstance(run, dict):
-        raise CheckpointError(f"{directory} is no checkpoint of a training: name the directory that a run kept one in")
+        raise CheckpointError(f"{directory} is not a checkpoint: name the directory of an interrupted run")
     restoring.check_fingerprint(run)
     return run
 
