@@ -82,8 +82,8 @@ def _check_resumable(network: Network) -> None:
         if type(part).__repr__ is object.__repr__:
             name = type(part).__name__
             raise ValueError(
-                f"checkpoint needs {name} to have a __repr__ that names its settings, by which a resumed run knows "
-                f"that it goes on with the same ones: make {name} a dataclass, or pass no checkpoint"
+                f"checkpoint needs {name} to have a __repr__ that names its settings, so that a resumed run can "
+                f"compare them: make {name} a dataclass, or pass no checkpoint"
             )
 
 
