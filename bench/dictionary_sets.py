@@ -71,7 +71,7 @@ def translations(folder: Path) -> Iterator[Entry]:
 
 
 def synonyms(folder: Path) -> Iterator[Entry]:
-    """Yield two random halves of the words for each meaning; the words themselves are the seed."""
+    """Yield two random halves of the words for each meaning; the seed is made of the words."""
     meanings: dict[tuple[str, ...], None] = {}
     head = ""
     for line in (folder / MYTHES).read_text(encoding="utf-8", errors="replace").splitlines()[1:]:
@@ -81,7 +81,7 @@ def synonyms(folder: Path) -> Iterator[Entry]:
             meanings[tuple(sorted(found | {head}))] = None
         else:
             head = first
-    for meaning in meanings:  # each once, although it is listed under every word for it
+    for meaning in meanings:  # a dict, because the file lists a meaning under each of its words
         shuffled = random.Random("|".join(meaning)).sample(meaning, len(meaning))
         half = (len(meaning) + 1) // 2
         yield shuffled[:half], set(shuffled[half:])

@@ -1,8 +1,8 @@
 """Measure the figures that `bench.check` guards: ``python -m bench.figures`` prints them as JSON.
 
 Each figure is work per CPU second: more is better, and other load matters less than for wall time. Each is the best of
-short repetitions, or the best quarter of the training steps, because other processes only ever take caches and memory
-away. The script uses only public classifiers, so that it can measure two versions of the library.
+short repetitions, or the best quarter of the training steps, because other processes can only make a run slower. The
+script uses only public classifiers, so that it can measure two versions of the library.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def training(data: Any, **settings: Any) -> tuple[float, ExtremeClassifier]:
     with suppress(TimeIsUp):
         model.fit(data.X, data.Y, callbacks=[clock])
     steps = np.diff(clock.cpu)[WARM_UP:]
-    given = model.get_params()["batch_size"]
-    size = model.choices_["batch_size"][0] if given == "auto" else given
-    return size / float(np.quantile(steps, 0.25)), model
+    batch_size = model.get_params()["batch_size"]
+    if batch_size == "auto":
+        batch_size = model.choices_["batch_size"][0]
+    return batch_size / float(np.quantile(steps, 0.25)), model
 
 
 def main() -> None:
@@ -60,8 +61,8 @@ def main() -> None:
     figures["training, wide alone, points"], _ = training(data, hidden=0)
     n = data.X_test.shape[0]
     figures["prediction in bulk, points"] = rate(n, lambda: model.topk(data.X_test, 5))
-    alone = [data.X_test[i : i + 1] for i in range(200)]
-    figures["prediction one by one, points"] = rate(len(alone), lambda: [model.topk(point, 5) for point in alone])
+    points = [data.X_test[i : i + 1] for i in range(200)]
+    figures["prediction one by one, points"] = rate(len(points), lambda: [model.topk(point, 5) for point in points])
     print(json.dumps({"library": str(Path(sparsenet.__file__).parent), "figures": figures}))
 
 

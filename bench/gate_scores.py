@@ -120,7 +120,7 @@ def compare(runs: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str
 
 
 def gain(both: Mapping[str, Any]) -> float:
-    """Return by how many points the mean precision of the new side is higher."""
+    """Return the gain of the new side in mean precision, in points."""
     return fmean(both["new"]["scores"].values()) - fmean(both["base"]["scores"].values())
 
 
@@ -182,7 +182,7 @@ def _row(name: str, model: str, both: Mapping[str, Any]) -> str:
         return [show(both[side]) for side in SIDES]
 
     scores = each(lambda one: " / ".join(f"{value:.2f}" for value in one["scores"].values()))
-    chances = each(lambda one: "{probability:.3f} / {right:.3f}".format(**one["calibration"]["all"]))
+    calibrations = each(lambda one: "{probability:.3f} / {right:.3f}".format(**one["calibration"]["all"]))
     off = [miscalibration(both["new"], group) for group in ("all", *THIRDS)]
     cells = [
         *scores,
@@ -191,7 +191,7 @@ def _row(name: str, model: str, both: Mapping[str, Any]) -> str:
         f"{cpu_ratio(both):.3f}",
         *each(lambda one: f"{one['train_seconds']:.2f}"),
         *each(lambda one: f"{one['peak_rss_mb']:,.0f}"),
-        *chances,
+        *calibrations,
         f"{off[0]:+.3f}",
         " / ".join(f"{value:+.3f}" for value in off[1:]),
     ]

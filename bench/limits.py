@@ -19,6 +19,7 @@ SOURCE = Path(__file__).with_name("roofline.c")
 PROGRAM = Path(".bench") / "roofline"
 #: Size of the array for streamed and gathered reads in megabytes, and number of rounds.
 MEGABYTES, ROUNDS = 800, 9
+#: Bytes of a cache line.
 LINE = 64
 #: Adam reads and writes the weight and two moments, 24 bytes for float32. Adagrad has two arrays: weight and sum.
 ADAM_BYTES, ADAGRAD_ARRAYS = 24, 2
@@ -50,12 +51,12 @@ def least_step_seconds(work: Mapping[str, float], limits: Mapping[str, float]) -
     `work` counts points, hidden units, active labels and present features. For the wide path it also counts weights in
     the supports of active labels, touched weights, their cache lines, and pairs of a touched weight and a point. Three
     products compute the tile and its gradients. Each active or present row is gathered once and updated once by Adam.
-    Supports are streamed. Touched weights are updated in place by Adagrad, in whole cache lines. Data that fits into
-    caches costs nothing: the tile, and rows that are used again. The sum assumes that parts do not overlap.
+    Supports are streamed. Touched weights are updated in place by Adagrad, in whole cache lines. The tile and rows that
+    are used again fit into caches, and cost nothing. The sum assumes that parts do not overlap.
     """
     n, h, a, p = (work[name] for name in ("points", "hidden", "active", "present"))
     lines = work.get("touched_lines", 0) * LINE
-    # bfloat16 tiles have a limit of their own if the CPU has an instruction for them.
+    # CPUs with bfloat16 instructions have a separate limit for bfloat16 tiles.
     tile_gflops = max(limits["fma_gflops"], limits.get("bf16_gflops", 0) if work.get("bf16") else 0)
     parts = {
         "tile": 6 * a * n * h / (1e9 * tile_gflops),

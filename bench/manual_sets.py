@@ -4,8 +4,8 @@
     for package in *.deb; do dpkg-deb --extract $package PAGES; done
     python -m bench.manual_sets --pages PAGES --out DIR [--seed 0]
 
-A point is a page. Its labels are the pages in its SEE ALSO section: thousands of labels, with a long tail, a few per
-point. The features in ``see-also`` are the hundreds of words of the rest of the page; in ``see-also-titles`` they are
+A point is a page. Its labels are the pages in its SEE ALSO section: a few per point, thousands in all, with a long
+tail. The features in ``see-also`` are the hundreds of words of the rest of the page; in ``see-also-titles`` they are
 the words of its title line. Labels with fewer than two pages are left out, then pages without labels.
 
 `bench.sets` writes the files. No default was chosen on these sets. The first command fetches thousands of packages. The

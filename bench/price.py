@@ -2,9 +2,9 @@
 
     python -m bench.price PRICE FILE [PRICE FILE ...]
 
-PRICE is the provider's price for an hour of the machine that made FILE, in any currency; look it up. The median wall
-time of the runs counts, and the price of the whole machine, even if the run used fewer threads. Reading the data and
-idle time are not counted.
+PRICE is the provider's price for an hour of the machine that made FILE, in any currency; look it up. The cost is the
+median wall time of the runs times the price of the whole machine, even if a run used fewer threads. Reading the data
+and idle time are not counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statistics import mean, median
 from typing import Any
 
 HEAD = (
-    "| CPU | level | threads | data | system | precision | P@1 | training, s | price of a run | points for 1 |\n"
+    "| CPU | level | threads | data | system | precision | P@1 | training, s | price of a run | points per price |\n"
     f"{'|---' * 10}|"
 )
 

@@ -1,10 +1,11 @@
-"""Switch off one rule of a network's training at a time: is it worth its place?
+"""Measure the gain of each rule of a network's training: switch off one at a time.
 
     python -m bench.rules --data DIR [DIR ...] [--models blend,network] [--points 4500] [--mask-seen] [--seed 0]
 
 A DIR holds a training and a test file in the format of the extreme classification repository. `--points` trains on a
 sample of the training points: scouting only runs on 4,000 to 12,800 points. `--mask-seen` leaves out labels that are
-features of the point, for recommendation. Each line has P@1, P@3 and P@5, their mean, and CPU seconds of training.
+features of the point, for recommendation. Each line shows P@1, P@3 and P@5, their mean, and the CPU seconds of
+training.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ separate process on --threads CPUs; rounds are interleaved. fastText and Vowpal 
 .bench/envs (``make peers``), otherwise they are not run. Every run is written to FILE.
 
 With --folds N the test texts are not used: each of N rounds holds out another part of the training texts. That
-separates systems better if there are few test texts. With --unbalanced the first label keeps all of its texts and the
-last one a tenth, in training and test alike. Each round draws a new order of the labels.
+compares systems more precisely if there are few test texts. With --unbalanced the first label keeps all of its texts
+and the last one a tenth, in both training and test. Each round draws a new order of the labels.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def held_out(data: Labelled, folds: int, fold: int) -> tuple[Labelled, Labelled]
 
 
 def unbalanced(parts: tuple[Labelled, Labelled], seed: int) -> tuple[Labelled, Labelled]:
-    """Thin out labels in random order: the first keeps all of its texts, the last a tenth, in geometric steps."""
+    """Thin out labels in random order: keep all texts of the first, a tenth of the last, in geometric steps."""
     draw = random.Random(seed)
     names = sorted(set(parts[0][1]))
     steps = zip(draw.sample(names, len(names)), range(len(names)), strict=True)

@@ -276,8 +276,8 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "normalize", "SCALING", "Scaling of points: rows, for counts; columns or together, for tables, each column "
-            "by itself or all together; mixed, for amounts beside categories; none.",
-            shown="auto, by what the points contain", sets="normalize",
+            "by itself or all together; mixed, for numbers next to categories; none.",
+            shown="auto, by the values of the points", sets="normalize",
             check=one_of("auto", "rows", "columns", "together", "mixed", "none"), **_points,
         ),
         # --- raw text ---
@@ -328,8 +328,8 @@ def table() -> tuple[CommandOption, ...]:
             "negatives", 1, MOST, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
         ),
         _number(
-            "wide_budget", 1, MOST, "Most features per label in the wide path.", shown="1024, or what fits",
-            sets="wide_budget", **_network,
+            "wide_budget", 1, MOST, "Most features per label in the wide path.",
+            shown="1024; 256 in a blend; fewer if memory or time is short", sets="wide_budget", **_network,
         ),
         CommandOption(
             "sampler", "SAMPLER", "Sampler of negatives: random, frequency, lsh or none. none computes all labels.",
@@ -363,7 +363,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         # --- trees and blends ---
         _flag(
-            "network", "Train a network besides the tree of a blend. Without it training takes a fraction of the time.",
+            "network", "Train the network of a blend. Without it training takes a fraction of the time.",
             negatable=True, shown="--network", sets="network", **_blend,
             refusals={"points": "--network and --no-network are for --method blend"},
         ),

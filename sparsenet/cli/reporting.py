@@ -35,8 +35,8 @@ _OPTIONS = {
     r"\bn_negatives=": "--negatives ",
     r"\b(cost|epochs|hidden|patience)=": r"--\1 ",
     r"\b(batch|wide)_(size|budget)=": r"--\1-\2 ",
-    r"name the columns, or give positions": "name the columns (--text, --target), or give positions",
-    r"if it is no header$": "if it is no header; tables are read for texts, and numbers as svmlight (or in Python)",
+    r"name the columns, or give positions if there is no header$": "name the columns with --text and --target, or give "
+    "positions if there is no header. Tables are for texts: pass numbers as svmlight, or train in Python",
     r"\bnormalize='(\w+)'": r"--normalize \1",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }

@@ -77,12 +77,12 @@ def check_text_format(format: str, hint: str, data: Path, named: str | None, giv
     if option is not None and format == "lines":
         refuse(option, "lines have no columns: leave it out")
     if option is not None and format == "auto" and named is None:
-        source = "stdin has no file name" if str(data) == "-" else f"the name of {data} does not tell which kind"
-        refuse(hint, f"--{option.replace('_', '-')} is about tables, and {source}: say csv, tsv or jsonl")
+        source = "stdin has no file name" if str(data) == "-" else f"the name {data} does not end in its format"
+        refuse(hint, f"--{option.replace('_', '-')} needs a table, and {source}: pass csv, tsv or jsonl")
     read_as = named if format == "auto" or named == "parquet" else format
     row_option = next((name for name in ROWS if getattr(given, name) is not None), None)
     if row_option is not None and read_as in ("jsonl", "parquet"):
-        refuse(row_option, f"is about CSV and TSV, and this file is {read_as}: leave it out")
+        refuse(row_option, f"is for CSV and TSV, and this file is {read_as}: leave it out")
 
 
 def table_options(given: SimpleNamespace) -> dict[str, Any]:

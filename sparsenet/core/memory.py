@@ -21,11 +21,13 @@ def check_width(n_features: int, bytes_each: float, *, limit: int | None = None,
     """
     needed, available = int(n_features * bytes_each), available_memory() if limit is None else limit
     if needed > available:
-        bound = f"only {in_words(available)} are available" if limit is None else f"the limit is {in_words(limit)}"
+        bound = f"only {in_words(available)} are available:"
+        if limit is not None:
+            bound = f"the limit is {in_words(limit)}: raise memory_limit, or"
         advice = ", or train on one thread, since each thread has its own arrays" if of_threads else ""
         raise MemoryError(
             f"training with {n_features:,} features needs {in_words(needed)} for arrays with an entry for each, but "
-            f"{bound}: number the features without gaps{advice}"
+            f"{bound} number the features without gaps{advice}"
         )
 
 

@@ -104,7 +104,7 @@ def choice(name: str, value: Any, choices: Sequence[str], alternative: str = "")
     """Return `value` if it is among `choices`; the error lists them, followed by `alternative`."""
     if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(c) for c in choices)
-        raise ValueError(f"{name} must be one of {listed}{alternative}, got {value!r}")
+        raise ValueError(f"{name} must be {'one of ' * (len(choices) > 1)}{listed}{alternative}, got {value!r}")
     return value
 
 

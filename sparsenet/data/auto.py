@@ -9,7 +9,7 @@ from sparsenet.data.dataset import Dataset
 from sparsenet.data.formats import TextFormat, is_npz, text_format
 from sparsenet.data.pairs import read_points
 from sparsenet.data.reader_options import Options
-from sparsenet.data.sources import PathOrStream
+from sparsenet.data.sources import PathOrStream, name_of
 from sparsenet.data.sparse import read_sparse, read_svmlight, read_xmc
 from sparsenet.data.tables import TextDataset, read_table
 
@@ -58,5 +58,9 @@ def read(path: PathOrStream, format: Format = "auto", **options: Any) -> Dataset
         case "svmlight":
             return read_svmlight(path, **options)
     on_bytes = options.pop("on_bytes", None)
+    unknown = next((name for name in options if name not in Options.__dataclass_fields__), None)
+    if unknown is not None:
+        advice = "leave it out, or name the format of a table, such as format='csv'"
+        raise TypeError(f"{name_of(path)} is read as sparse points, which take no {unknown!r}: {advice}")
     reader_options = Options(**options)
     return read_points(path, reader_options, on_bytes) if is_npz(path) else read_sparse(path, reader_options, on_bytes)

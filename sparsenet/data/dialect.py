@@ -40,7 +40,7 @@ class Dialect:
         """Raise a ValueError if an option is given for a file that is neither CSV nor TSV."""
         if self.given and format not in ("csv", "tsv"):
             name, value = next(iter(self.given.items()))
-            what = f"{name}={value!r} is about CSV and TSV"
+            what = f"{name}={value!r} is for CSV and TSV"
             raise ValueError(f"{what}, and this file is read as {format}: leave it out")
 
     def separator(self, table: TableFormat) -> str:

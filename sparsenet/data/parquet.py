@@ -59,10 +59,10 @@ def _opened(path: str) -> Iterator[Any]:
     except FileNotFoundError:
         raise
     except UnicodeDecodeError:
-        raise DataError(path, None, "is no Parquet file, or a damaged one: a column's name is not UTF-8") from None
+        raise DataError(path, None, "is not a Parquet file, or is damaged: a column's name is not UTF-8") from None
     except (pyarrow.ArrowException, OSError) as error:
         found = " ".join(str(error).split())  # some of pyarrow's messages have several lines
-        raise DataError(path, None, f"is no Parquet file, or a damaged one: {found}") from None
+        raise DataError(path, None, f"is not a Parquet file, or is damaged: {found}") from None
 
 
 def _by_name(path: str, names: list[str], columns: TableColumns) -> TableColumns:

@@ -55,7 +55,7 @@ class LargestId:
         needed, available = (self.id + 1) * LEAST_BYTES[self.kind] >> 20, available_memory() >> 20
         if needed > available:
             raise DataError(path, self.line, f"{problem}; they take {needed} MB or more, there are {available} MB")
-        right = f"if it is right, say so with n_{self.kind}s={self.id + 1}"
+        right = f"if it is right, confirm it with n_{self.kind}s={self.id + 1}"
         warnings.warn(f"{DataError(path, self.line, problem)}; {right}", UserWarning, stacklevel=2)
 
 

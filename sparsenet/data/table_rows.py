@@ -120,7 +120,7 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
         if isinstance(column, str) and column not in counts:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
-            advice = _other_delimiter(fields) or "; name the columns, or give positions if it is no header"
+            advice = _other_delimiter(fields) or "; name the columns, or give positions if there is no header"
             if any("\r" in field for field in fields):
                 advice = "; lines seem to end in carriage returns alone: write them with line feeds"
             raise DataError(path, number, f"{problem}{advice}")
@@ -225,6 +225,6 @@ def _as_number(column: Column, cell: Any) -> float:
     except (ValueError, OverflowError):
         raise ValueError(f"column {column!r} must hold a number, found {quoted(str(cell))}") from None
     if not math.isfinite(found) or abs(found) >= _LARGEST:
-        problem = f"column {column!r} holds {quoted(str(cell))[1:-1]}, which is no finite 32-bit float"
+        problem = f"column {column!r} holds {quoted(str(cell))[1:-1]}, which is not a finite 32-bit float"
         raise ValueError(f"{problem}; fill missing values in and rescale large ones")
     return found

@@ -11,8 +11,7 @@ from sparsenet.storage.format import ModelError
 
 #: The error of a loader of models that finds a checkpoint.
 NO_MODEL = (
-    "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data and "
-    "settings goes on with"
+    "this is a checkpoint, not a model: fit(checkpoint=..., resume=True) with the same data and settings continues it"
 )
 
 

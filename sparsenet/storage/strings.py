@@ -49,4 +49,4 @@ def unpack_strings(arrays: Mapping[str, NDArray[Any]], name: str = "strings") ->
     try:
         return [raw[start:end].decode() for start, end in pairwise(offsets.tolist())]
     except UnicodeDecodeError as error:
-        raise ModelError(f"{name}.utf8 holds what is not UTF-8: {error.object!r}") from error
+        raise ModelError(f"{name}.utf8 holds invalid UTF-8: {error.object!r}") from error

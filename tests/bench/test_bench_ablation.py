@@ -20,7 +20,7 @@ def test_the_classifier_accepts_each_variant(name):
     fast(**ablation_run.parameters(settings, n_labels=Y.shape[1]), epochs=1).fit(X, Y)
 
 
-def test_hash_families_and_correction_become_objects():
+def test_settings_of_hashing_and_softmax_become_objects():
     found = ablation_run.parameters({"sampler": "lsh-minhash", "loss": "softmax", "correct": False}, n_labels=1000)
     assert isinstance(found["sampler"], LSHConfig)
     assert found["sampler"].family == "minhash"
@@ -55,7 +55,7 @@ def test_a_run_ends_at_its_time_limit(name, workplace):
     assert (workplace / "ablation.png").stat().st_size > 1000
 
 
-def test_planted_and_real_data_alternate(workplace):
+def test_planted_sets_run_before_real_ones(workplace):
     (workplace / "tags").mkdir()
     for part in ("train", "test"):
         (workplace / "tags" / f"{part}.txt").write_text("2 3 4\n0,3 0:1\n1 2:0.5\n")

@@ -31,7 +31,7 @@ def test_the_interval_of_few_values_is_their_range():
         ([0.80, 0.85, 0.90, 0.97, 1.00, 1.02, 1.05, 1.10, 1.20], "unresolved"),
     ],
 )
-def test_verdicts(ratios, state):
+def test_decides_by_the_median_and_its_interval(ratios, state):
     assert check.decide(ratios, limit=0.05).state == state
 
 
@@ -46,7 +46,7 @@ def test_figures_of_only_one_side_are_left_out():
     assert check.ratios_of([{"base": {"a": 1.0}, "this": {"a": 2.0, "b": 1.0}}]) == {"a": [2.0]}
 
 
-def test_the_table_shows_the_loss_that_could_be_hidden():
+def test_the_table_names_the_largest_loss_that_noise_could_hide():
     rounds = [{"base": {"rate": 100.0}, "this": {"rate": r}, "load_average_before": 0.0} for r in (99.0, 97.0, 100.0)]
     verdict = check.decide(check.ratios_of(rounds)["rate"], 0.05)
     about = {"cpu": "a CPU", "isa_used": "avx2", "commit": "0" * 40, "uncommitted_changes": True}

@@ -51,7 +51,7 @@ def test_parses_entries(tmp_path, name, expected):
     assert list(SETS[name](write(tmp_path))) == expected
 
 
-def test_each_meaning_occurs_once_and_is_split_in_halves(tmp_path):
+def test_each_meaning_is_one_point_split_into_halves(tmp_path):
     found = list(SETS["synonyms"](write(tmp_path)))
     assert [sorted({*features, *labels}) for features, labels in found] == [
         ["auto", "automobile", "car", "machine"],

@@ -69,7 +69,7 @@ def test_calibration_is_measured_in_each_third():
     assert "rare" not in gate_scores.calibration(probabilities, right, np.full(3, 1))
 
 
-def test_scores_of_sparse_sets():
+def test_scores_sparse_sets_by_precision_and_calibration():
     truth = sparse.csr_array(np.array([[1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1]]))
     data = gate_scores.Prepared(
         name="s", data=Path(), digest="", truth=truth, label_counts=np.arange(6), mask_seen=False
@@ -81,7 +81,7 @@ def test_scores_of_sparse_sets():
     assert found["calibration"]["frequent"]["right"] == 0.0
 
 
-def test_scores_of_texts():
+def test_scores_texts_by_accuracy_and_calibration():
     data = gate_scores.Prepared(
         name="t", data=Path(), digest="", truth=np.array(["a", "b"]), label_counts={"a": 3, "b": 1}, mask_seen=False
     )

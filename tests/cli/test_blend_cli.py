@@ -131,7 +131,7 @@ def test_validation_scores_equal_those_of_evaluate(folder: Path, tmp_path: Path)
     assert found["P@1"] > 0.95
 
 
-def test_predict(folder: Path, model: Path) -> None:
+def test_predict_gives_the_answers_of_topk(folder: Path, model: Path) -> None:
     done = run("predict", model, folder / "test.txt", "--k", 3, "--format", "jsonl", "--batch-size", 64)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     labels, probabilities = BlendClassifier.load(model).topk_numbers(read_xmc(folder / "test.txt").X, 3)
@@ -162,7 +162,7 @@ def test_compact_takes_less_space(folder: Path, model: Path, tmp_path: Path) -> 
     )
 
 
-def test_info(model: Path) -> None:
+def test_info_describes_a_blend(model: Path) -> None:
     found = json.loads(run("info", model, "--json").stdout)
     assert (found["kind"], found["labels"], found["features"], found["points"]) == (
         *("BlendClassifier", N_LABELS, N_FEATURES),
@@ -216,7 +216,7 @@ def test_memory_advice_names_options(folder: Path, tmp_path: Path) -> None:
         ("measuring", "the model {} is saved, and was not measured", False),
     ],
 )
-def test_ctrl_c(
+def test_ctrl_c_outside_network_training_says_what_is_kept(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, said: str, kept: bool
 ) -> None:
     train(folder / "train.txt", tmp_path / "m", *SMALL)

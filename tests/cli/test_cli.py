@@ -80,7 +80,7 @@ def model(folder: Path, summary: dict[str, Any]) -> Path:
 
 
 class TestTrain:
-    def test_summary(self, summary: dict[str, Any], model: Path) -> None:
+    def test_json_summary_describes_data_and_model(self, summary: dict[str, Any], model: Path) -> None:
         assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)
         assert (summary["epochs"], summary["validation"], summary["model"]) == (20, None, str(model))
         assert summary["model_bytes"] == sum(map(len, files(model).values()))
@@ -88,7 +88,7 @@ class TestTrain:
         assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
         assert not model.with_name("model.checkpoint").exists(), "a completed run needs none"
 
-    def test_text_summary_and_validation(self, folder: Path, tmp_path: Path) -> None:
+    def test_text_summary_shows_data_and_validation(self, folder: Path, tmp_path: Path) -> None:
         valid = ("--valid", folder / "test.txt", "--patience", 2, "--method", "network")
         done = run("train", folder / "train.txt", "--model", tmp_path / "m", "--hidden", 0, "--epochs", 20, *valid)
         assert "600 points, 60 features, 20 labels" in done.stdout
@@ -258,7 +258,7 @@ class TestInterruption:
 
 
 class TestEvaluate:
-    def test_json(self, model: Path, folder: Path) -> None:
+    def test_json_holds_every_metric(self, model: Path, folder: Path) -> None:
         scores = json.loads(run("evaluate", model, folder / "test.txt", "--json").stdout)
         ks = (1, 3, 5)
         assert set(scores) == {f"{m}@{k}" for m in ("P", "nDCG", "PSP", "recall") for k in ks} | {
@@ -286,7 +286,7 @@ class TestEvaluate:
         weights = metrics.propensities_from_counts(found.label_counts_, found.n_points_, 0.6, 2.6)
         assert other["PSP@3"] == metrics.psp_at_k(points.Y, found.topk_numbers(points.X, 3)[0], 3, weights)
 
-    def test_propensity_option(self, model: Path, folder: Path) -> None:
+    def test_propensity_option_changes_psp(self, model: Path, folder: Path) -> None:
         evaluate = ("evaluate", model, folder / "test.txt", "--json")
         found = [json.loads(run(*evaluate, *own).stdout)["PSP@1"] for own in ((), ("--propensity", "0.6,2.6"))]
         assert found[0] != found[1]
@@ -308,7 +308,7 @@ class TestEvaluate:
         assert scores[0] == scores[1]
         assert "P@2" in scores[0]
 
-    def test_text(self, model: Path, folder: Path) -> None:
+    def test_text_has_a_line_for_each_metric(self, model: Path, folder: Path) -> None:
         lines = run("evaluate", model, folder / "test.txt").stdout.splitlines()
         assert [line.split()[0] for line in lines] == ["P", "nDCG", "PSP", "recall", "200"]
 
@@ -320,7 +320,7 @@ class TestEvaluate:
         assert (scores["P@1"], scores["unknown_labels"], scores["true_labels"]) == (0.5, 1, 2)
         assert "1 of 2 true labels were never seen in training: the model cannot predict them" in done.stderr
 
-    def test_singular_nouns_for_one(self, tmp_path: Path) -> None:
+    def test_counts_of_one_have_singular_nouns(self, tmp_path: Path) -> None:
         (tmp_path / "one.txt").write_text("1 1 1\n0 0:1\n")
         one = ("--hidden", 0, "--epochs", 1, "--threads", 1)
         said = run("train", tmp_path / "one.txt", "--model", tmp_path / "m", *one).stdout
@@ -328,7 +328,7 @@ class TestEvaluate:
         assert "1 thread, " in said
         assert "1 point in " in run("evaluate", tmp_path / "m", tmp_path / "one.txt").stdout
 
-    def test_bad_arguments(self, model: Path, folder: Path) -> None:
+    def test_wrong_k_is_refused(self, model: Path, folder: Path) -> None:
         for k in ("0", "1,x", "", "99999999999999999999"):
             assert "--k" in fails("evaluate", model, folder / "test.txt", "--k", k, status=2)
 
@@ -462,7 +462,7 @@ class TestPredict:
 
 
 class TestErrors:
-    def test_bad_data(self, folder: Path, model: Path, tmp_path: Path) -> None:
+    def test_errors_name_the_file_and_line(self, folder: Path, model: Path, tmp_path: Path) -> None:
         bad = tmp_path / "bad.txt"
         bad.write_text(f"1 {N_FEATURES} {N_LABELS}\n0 0:1 {N_FEATURES}:1\n")
         text = fails("train", bad, "--model", tmp_path / "m")
@@ -521,7 +521,7 @@ class TestErrors:
         both = ("train", "-", "--valid", "-", "--format", "svmlight")
         assert "are both standard input" in fails(*both, "--model", tmp_path / "m", stdin="0 0:1")
 
-    def test_bad_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
+    def test_damaged_and_missing_models_are_named(self, folder: Path, model: Path, tmp_path: Path) -> None:
         for name, content in files(model).items():
             damaged = bytearray(content)
             damaged[len(damaged) // 2] ^= 1
@@ -533,7 +533,7 @@ class TestErrors:
         assert "nowhere" in fails("evaluate", "nowhere", folder / "test.txt")
         assert "not a sparsenet model" in fails("evaluate", folder, folder / "test.txt")
 
-    def test_usage(self, folder: Path, tmp_path: Path) -> None:
+    def test_wrong_usage_exits_with_status_2(self, folder: Path, tmp_path: Path) -> None:
         for arguments in (
             ("train",),
             ("train", folder / "train.txt"),
@@ -567,7 +567,9 @@ class TestErrors:
         ],
         ids=" ".join,
     )
-    def test_usage_of_an_option(self, options: tuple[str, ...], words: str, folder: Path, tmp_path: Path) -> None:
+    def test_wrong_option_is_named_and_no_model_written(
+        self, options: tuple[str, ...], words: str, folder: Path, tmp_path: Path
+    ) -> None:
         """The error contains all words, in any line, and no model is written."""
         text = fails("train", folder / "train.txt", "--model", tmp_path / "m", *options, status=2)
         for word in words.split():
@@ -575,7 +577,7 @@ class TestErrors:
         assert not (tmp_path / "m").exists()
 
     @pytest.mark.parametrize("name", ["", "train", "evaluate", "predict", "info", "demo"])
-    def test_help(self, name: str) -> None:
+    def test_every_command_has_help(self, name: str) -> None:
         done = run(*([name] if name else []), "--help")
         assert "Usage: sparsenet" in done.stdout
         assert done.stderr == ""

@@ -208,7 +208,7 @@ def test_class_weight_takes_factors_of_labels(tmp_path):
     )
     code, _, problem = run(*ask, '{"no such label": 2}')
     assert code == 1
-    assert "class_weight names 'no such label', which is no label of y" in problem
+    assert "class_weight names no label of y: it has 'no such label'" in problem
     for value in ("fair", '{"news": -1}', "[1]", "{}", '{"news": 1, "news": 2}', "[" * 100_000):
         code, _, problem = run(*ask, value)
         assert code == 2
@@ -481,7 +481,7 @@ def test_advice_names_options(trained, tmp_path):
     assert "does not close in its line: read the file with --quotes" in fails(*tsv, stdin=content)
     assert sparsenet(*tsv, "--quotes", stdin=content).returncode == 0
     said = fails("evaluate", folder / "model", "-", stdin=b"review,topic\ngood,sport\n")
-    assert "--format names that of a table" in said
+    assert "For a table, pass --format as csv, tsv or jsonl" in said
     assert "'--label-delimiter': must not be empty" in fails(*train, "--label-delimiter", "", stdin=b"", code=2)
     said = fails("compress", folder / "model", "--max-bytes", "10", "--output", tmp_path / "small")
     assert "--max-bytes 10 is impossible" in said
@@ -556,8 +556,8 @@ def test_table_options_need_a_table(trained, tmp_path, option):
     ):
         code, stdout, said = run(*command, *option, stdin=b"what a goal\n")
         assert (code, stdout) == (2, "")
-        assert "is about tables" in said
-        assert "say csv, tsv or jsonl" in said
+        assert "needs a table" in said
+        assert "pass csv, tsv or jsonl" in said
     code, _, said = run("predict", model, lines, "--input-format", "lines", *option)
     assert code == 2
     assert "lines have no columns" in said
@@ -568,10 +568,10 @@ def test_table_options_need_a_table(trained, tmp_path, option):
 def test_errors_name_the_assumed_format(tmp_path):
     said = fails("train", "-", "--model", tmp_path / "m", stdin=b"review,topic\ngood,sport\n", run=unchecked)
     assert "<stdin>, line 1: label 'review" in said
-    assert "the file was taken for svmlight, as line 1 is no header of XMC; --format says what else it is" in said
+    assert "it was read as svmlight, because line 1 is no XMC header. For texts, pass --format as csv" in said
     (tmp_path / "points.txt").write_text("0 0:1\n1 1:1\n" * 9)
     assert sparsenet("train", tmp_path / "points.txt", "--model", tmp_path / "m", "--hidden", "4").returncode == 0
-    assert "svmlight, as line 1 is no header of XMC; --input-format says" in fails(
+    assert "because line 1 is no XMC header. For texts, pass --input-format as csv" in fails(
         "predict", tmp_path / "m", stdin=b"what a goal\n", run=unchecked
     )
     said = fails("evaluate", tmp_path / "m", "-", stdin=b"0 7:1\n", run=unchecked)
@@ -624,13 +624,13 @@ def test_header_read_as_text_is_reported(tmp_path):
     said = done.stderr.decode().splitlines()
     assert len(said) == 1
     assert said[0].startswith(f"sparsenet: warning: {path}: the first row, 'review' with the label 'topic'")
-    assert said[0].endswith("say --header, or --no-header if it is none")
+    assert said[0].endswith("pass --header, or --no-header if it is none")
     done = unchecked(*train, "--header")
     assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
     predict = ["predict", tmp_path / "model", path, "--text", "0"]
     done = unchecked(*predict)
     assert done.stdout.count(b"\n") == 5
-    said = f"sparsenet: warning: {path}: the first row, 'review', was taken for a text, and looks like a header: say "
+    said = f"sparsenet: warning: {path}: the first row, 'review', was read as a text but looks like a header: pass "
     assert done.stderr.decode() == f"{said}--header, or --no-header if it is none\n"
     for option, n_texts in (("--header", 4), ("--no-header", 5)):
         code, stdout, said = run(*predict, option)
@@ -747,10 +747,10 @@ def test_csv_options_are_refused_for_other_tables(trained, tmp_path, name, optio
     ):
         code, stdout, said = run(*command)
         assert (code, stdout) == (2, "")
-        what = f"is about CSV and TSV, and this file is {table.suffix[1:]}: leave it out"
+        what = f"is for CSV and TSV, and this file is {table.suffix[1:]}: leave it out"
         assert f"{option.replace('--no-', '--').split('=')[0]}: {what}" in said
     if name == "t.jsonl":
-        assert "is about CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]
+        assert "is for CSV and TSV" in run("predict", model, "-", "--input-format", "jsonl", option)[2]
 
 
 @pytest.mark.parametrize("name", ["v.jsonl", "v.parquet"])

@@ -49,7 +49,7 @@ def model(folder: Path, summary: dict[str, Any]) -> Path:
 
 
 class TestTrain:
-    def test_summary(self, summary: dict[str, Any], model: Path) -> None:
+    def test_json_summary_describes_data_and_model(self, summary: dict[str, Any], model: Path) -> None:
         assert (summary["points"], summary["features"], summary["labels"]) == (600, N_FEATURES, N_LABELS)
         assert (summary["validation"], summary["model"], summary["saved"]) == (None, str(model), True)
         assert summary["model_bytes"] == sum(map(len, files(model).values()))
@@ -57,7 +57,7 @@ class TestTrain:
         assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
         assert not model.with_name("model.checkpoint").exists()
 
-    def test_text_output(self, folder: Path, tmp_path: Path) -> None:
+    def test_text_summary_shows_data_and_validation(self, folder: Path, tmp_path: Path) -> None:
         valid = ("--valid", folder / "test.txt")
         said = run("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *valid).stdout
         lines = said.splitlines()
@@ -120,7 +120,7 @@ class TestTrain:
 
 
 class TestUse:
-    def test_evaluate(self, folder: Path, model: Path) -> None:
+    def test_evaluate_measures_the_saved_tree(self, folder: Path, model: Path) -> None:
         scores = json.loads(run("evaluate", model, folder / "test.txt", "--k", "1,2", "--json").stdout)
         held = read_xmc(folder / "test.txt")
         ranked = TreeClassifier.load(model).predict_topk(held.X, N_LABELS)
@@ -130,7 +130,7 @@ class TestUse:
         assert (scores["points"], scores["recall@100"]) == (200, 1.0)
         assert "nDCG" in run("evaluate", model, folder / "test.txt").stdout
 
-    def test_predict(self, folder: Path, model: Path) -> None:
+    def test_predict_gives_the_answers_of_topk(self, folder: Path, model: Path) -> None:
         done = run("predict", model, folder / "test.txt", "--k", 3, "--format", "jsonl", "--batch-size", 64)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         labels, probabilities = TreeClassifier.load(model).topk_numbers(read_xmc(folder / "test.txt").X, 3)
@@ -143,7 +143,7 @@ class TestUse:
         assert len(rows) == 200
         assert min(probabilities) >= 0.5
 
-    def test_exclude_seen(self, tmp_path: Path) -> None:
+    def test_exclude_seen_leaves_out_known_items(self, tmp_path: Path) -> None:
         (tmp_path / "train.txt").write_text("8 4 4\n" + "1 0:1\n0 1:1\n3 2:1\n2 3:1\n" * 2)
         train(tmp_path / "train.txt", tmp_path / "m")
         done = run("predict", tmp_path / "m", tmp_path / "train.txt", "--exclude-seen", "--format", "jsonl")
@@ -157,7 +157,7 @@ class TestUse:
 
 
 class TestInfo:
-    def test_report(self, tmp_path: Path) -> None:
+    def test_info_describes_a_tree(self, tmp_path: Path) -> None:
         rng = random.Random(0)
         rows = [f"{label} {label}:1 {MANY + rng.randrange(MANY)}:0.5" for label in range(MANY) for _ in range(3)]
         (tmp_path / "train.svm").write_text("\n".join(rows) + "\n")
@@ -271,7 +271,7 @@ class TestRefused:
         ("measuring", "the model {} is saved, and was not measured", False),
     ],
 )
-def test_ctrl_c(
+def test_ctrl_c_saves_no_unfinished_tree(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, said: str, kept: bool
 ) -> None:
     train(folder / "train.txt", tmp_path / "m")

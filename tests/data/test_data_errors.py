@@ -72,7 +72,7 @@ XMC_ERRORS = {
 
 @pytest.mark.parametrize("case", XMC_ERRORS)
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_xmc_errors(tmp_path, case, ending):
+def test_xmc_errors_name_the_file_and_line(tmp_path, case, ending):
     body, line, words = XMC_ERRORS[case]
     path = write(tmp_path, b"3 5 4\n" + body)
     path.write_bytes(path.read_bytes().replace(b"\n", ending.encode()))
@@ -113,7 +113,7 @@ def test_a_header_of_too_many_points_allocates_nothing(tmp_path):
         read_xmc(write(tmp_path, b"999999999999 2 3\n1 1:1\n"))
 
 
-def test_headers_wider_than_expected():
+def test_refuses_headers_wider_than_expected():
     with pytest.raises(DataError, match="announces 9 features, but at most 5 are expected"):
         read_xmc(io.BytesIO(b"1 9 3\n1 1:1\n"), n_features=5)
     with pytest.raises(DataError, match="announces 3 labels, but at most 2 are expected"):
@@ -154,7 +154,7 @@ SVMLIGHT_ERRORS = {
 
 
 @pytest.mark.parametrize("case", SVMLIGHT_ERRORS)
-def test_svmlight_errors(tmp_path, case):
+def test_svmlight_errors_name_the_file_and_line(tmp_path, case):
     text, options, line, words = SVMLIGHT_ERRORS[case]
     path = write(tmp_path, text)
     with pytest.raises(DataError) as caught:
@@ -204,13 +204,13 @@ def test_batches_need_an_explicit_zero_based(zero_based):
 
 
 @pytest.mark.parametrize("reader", [read, read_xmc, read_svmlight, lambda p: list(iter_batches(p, batch_rows=1))])
-def test_empty_files(tmp_path, reader):
+def test_refuses_empty_files(tmp_path, reader):
     for compress in COMPRESSORS.values():
         with pytest.raises(DataError, match="the file is empty"):
             reader(write(tmp_path, compress(b"")))
 
 
-def test_files_that_cannot_be_opened(tmp_path, monkeypatch):
+def test_names_files_that_cannot_be_opened(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="missing"):
         read(tmp_path / "missing.txt")
     with pytest.raises(IsADirectoryError, match=tmp_path.name):
@@ -261,7 +261,7 @@ TEXT = b"400 9 9\n" + b"".join(b"%d %d:%d\n" % (i % 9, i * i % 9, i * i * i) for
 
 
 @pytest.mark.parametrize("compression", [name for name in COMPRESSORS if name != "plain"])
-def test_truncated_files(tmp_path, compression):
+def test_refuses_truncated_files(tmp_path, compression):
     whole = COMPRESSORS[compression](TEXT)
     for n in {*range(12, len(whole), 97), len(whole) - 1}:
         with pytest.raises(DataError, match=r"ends early: the file was cut short|damaged") as caught:
@@ -270,7 +270,7 @@ def test_truncated_files(tmp_path, compression):
 
 
 @pytest.mark.parametrize("compression", [name for name in COMPRESSORS if name != "plain"])
-def test_corrupt_files(tmp_path, compression):
+def test_corrupt_files_are_errors_or_unchanged_data(tmp_path, compression):
     whole = COMPRESSORS[compression](TEXT)
     expected = read_xmc(io.BytesIO(TEXT))
     for n in range(20, len(whole), 41):
@@ -327,7 +327,7 @@ def test_a_zstandard_window_beyond_memory_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("compression", [name for name in COMPRESSORS if name != "plain"])
-def test_members(tmp_path, compression):
+def test_reads_concatenated_compressed_members(tmp_path, compression):
     compress = COMPRESSORS[compression]
     parts = [TEXT[:1000], b"", TEXT[1000:1003], TEXT[1003:]]
     joined = b"".join(map(compress, parts))
@@ -340,7 +340,7 @@ def test_members(tmp_path, compression):
         read(write(tmp_path, joined + compress(b"\n\n\n")[:-3]))
 
 
-def test_zip_archives(tmp_path):
+def test_refuses_zip_archives(tmp_path):
     with pytest.raises(DataError, match="this is a zip archive; unpack it"):
         read(write(tmp_path, b"PK\x03\x04" + b"\0" * 60))
 
@@ -429,3 +429,10 @@ def test_point_with_three_labels_is_not_taken_for_a_header(tmp_path, first, n):
     rows = "".join(f"{i % 7} {i}:1\n" for i in range(n))
     assert read(write(tmp_path, f"{first}\n{rows}".encode())).n_points == n + 1  # warnings are errors
     assert read(write(tmp_path, f"{rows}{n},30,40\n".encode())).n_points == n + 1
+
+
+@pytest.mark.parametrize("path", ["points.txt", "points.npz"])
+def test_read_names_an_option_that_points_do_not_take(tmp_path, path):
+    (tmp_path / path).write_text("0 0:1\n")
+    with pytest.raises(TypeError, match=rf"{path} is read as sparse points, which take no 'text': .*format='csv'"):
+        read(tmp_path / path, text="question")

@@ -92,7 +92,7 @@ def test_svmlight_equals_sklearn(data, zero_based, multilabel):
         assert np.array_equal(ours.y, labels)
 
 
-def test_xmc_rows():
+def test_reads_xmc_rows():
     text = b"7 9 5\n3,1 8:0.5 0:-2\n 4:1\n2:3 1:+1\n4\n\n\t5:1e-3 \t 6:.5\r\n0  7:1.\n"
     data = read_xmc(io.BytesIO(text))
     assert np.diff(data.X.indptr).tolist() == [2, 1, 2, 0, 0, 2, 1]
@@ -106,7 +106,7 @@ def test_xmc_rows():
     assert np.array_equal((data.X @ np.eye(9)).astype(np.float32), data.X.toarray())
 
 
-def test_svmlight_rows():
+def test_reads_svmlight_rows():
     text = b"# comment\n\n1,0 qid:3 1:1 3:2 # 4:4\n 2 2:1\nqid:-1 2:5\n\t\n3#\n2:1"
     data = read_svmlight(io.BytesIO(text), zero_based=False)
     assert np.diff(data.X.indptr).tolist() == [2, 1, 1, 0, 1]
@@ -215,7 +215,7 @@ def test_streams_and_standard_input(monkeypatch, tmp_path):
         read_xmc(3)
 
 
-def test_batches_come_as_lines_do():
+def test_batches_arrive_as_soon_as_their_lines():
     # Nothing may wait for more than it needs: whoever feeds a pipe line by line gets answers line by line.
     class Slow(io.RawIOBase):
         lines = (b"0 1:1\n", b"1 2:1\n")
@@ -264,7 +264,7 @@ def test_memory_is_bounded_by_the_batch():
     assert max(map(len, held)) < 2000  # of 27,000
 
 
-def test_widths_may_be_larger(tmp_path):
+def test_given_widths_may_exceed_the_ids(tmp_path):
     data = read_xmc(io.BytesIO(b"1 3 2\n1 2:1\n"), n_features=7, n_labels=9)
     assert (data.X.shape, data.Y.shape) == ((1, 7), (1, 9))
     data = read_svmlight(io.BytesIO(b"1 2:1\n"), n_features=7, n_labels=9, zero_based=True)
@@ -299,7 +299,7 @@ def test_data_error_pickles():
     "options",
     [{"n_features": -1}, {"n_labels": 2**31}, {"threads": 0}, {"zero_based": "maybe"}],
 )
-def test_wrong_arguments(options):
+def test_rejects_wrong_arguments(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         read_svmlight(io.BytesIO(b"1 1:1\n"), **options)
 

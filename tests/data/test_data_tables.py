@@ -76,7 +76,7 @@ def test_reads_tsv_as_other_programs_quote_it(rows):
         ('"a\t', ['"a', ""]),
     ],
 )
-def test_quotes_in_tsv(line, fields):
+def test_tsv_fields_may_be_quoted_or_literal(line, fields):
     def cells(**options):
         data = read_table(io.BytesIO(line.encode()), format="tsv", text=0, target=1, **options)
         return [data.texts[0], *(data.labels[0] or [""])]
@@ -191,7 +191,7 @@ def test_formats_by_name(tmp_path, compression, suffix):
         assert read(file).texts == data.texts
 
 
-def test_columns():
+def test_columns_are_found_by_name():
     table = b"\xef\xbb\xbfid,title,tags,price,stock\n1,one,a|b| c ,1.5,-2\n\n2,two,,1e3,0\n"
     options = {"format": "csv", "text": "title", "target": "tags", "label_delimiter": "|"}
     data = read_table(io.BytesIO(table), features=["price", "stock", "id"], **options)
@@ -208,7 +208,7 @@ def test_columns():
     assert repr(numbers) == "<TextDataset of 2 points: features>"
 
 
-def test_json_labels():
+def test_json_labels_become_strings():
     labels = ["one", 1, 2.5, True, ["a", 1, False], [], None, ""]
     lines = "\n".join(json.dumps({"text": "", "label": label}) for label in labels)
     data = read_table(io.BytesIO(lines.encode()), format="jsonl")
@@ -243,7 +243,7 @@ def test_batches_equal_the_whole_table():
 ERRORS = {
     # format, text, options: line and words of the error
     "missing column": ("csv", "txt,label\na,b\n", {}, 1, "there is no column 'text'; the first row holds 'txt'"),
-    "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if it is no header"),
+    "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if there is no header"),
     "old line ends": ("csv", "text,label\ra,b\rc,d\n", {}, 1, "seem to end in carriage returns alone: write"),
     "missing position": ("tsv", "a\tb\n", {"text": 2, "target": 0}, 1, "there is no column 2: there are 2, counted"),
     "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' is there twice"),
@@ -255,8 +255,8 @@ ERRORS = {
     "a repeated label": ("csv", "text,label\na,x;y;x\n", {"label_delimiter": ";"}, 2, "holds the label 'x' twice"),
     "no number": ("csv", "text,n\na,one\n", {"features": ["n"], "target": None}, 2, "must hold a number, found 'one'"),
     "missing number": ("csv", "text,n\na,\n", {"features": ["n"], "target": None}, 2, "must hold a number, found ''"),
-    "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is no finite"),
-    "1e39": ("csv", "text,n\na,1e39\n", {"features": ["n"], "target": None}, 2, "'n' holds 1e39, which is no finite"),
+    "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is not a finite"),
+    "1e39": ("csv", "text,n\na,1e39\n", {"features": ["n"], "target": None}, 2, "'n' holds 1e39, which is not a"),
     "broken JSON": ("jsonl", '{"text": "a", "label": 1}\n{"text": \n', {}, 2, "broken JSON: Expecting value at column"),
     "not an object": ("jsonl", "[1]\n", {}, 1, "expected a JSON object, found '[1]'"),
     "missing key": ("jsonl", '{"text": "a", "tag": 1}\n', {}, 1, "there is no key 'label'; there are 'text', 'tag'"),
@@ -273,7 +273,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_errors(tmp_path: Path, case):
+def test_errors_name_the_file_and_line(tmp_path: Path, case):
     suffix, text, options, line, words = ERRORS[case]
     path = tmp_path / f"bad.{suffix}"
     path.write_bytes(text.encode())
@@ -467,7 +467,7 @@ def test_parquet_errors_name_the_row(tmp_path: Path):
     frame.to_parquet(path)
     with pytest.raises(DataError, match="row 2: column 'text' must hold texts, got None; fill missing texts in with"):
         read_table(path)
-    with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is no finite 32-bit float; fill"):
+    with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is not a finite 32-bit float; fill"):
         read_table(path, text=None, features=["price"])
     with pytest.raises(DataError, match="row 1: column 'price' must hold labels, texts or numbers, got inf"):
         read_table(path, text=None, target="price")
@@ -502,7 +502,7 @@ def test_lines_are_read_with_their_labels(tmp_path: Path):
         read_table(io.BytesIO(b"a __label__\n"), format="lines")
 
 
-def test_wrong_arguments(tmp_path: Path):
+def test_rejects_wrong_arguments(tmp_path: Path):
     table = io.BytesIO(b"text,label\n")
     with pytest.raises(ValueError, match="cannot tell the format of"):
         read_table(tmp_path / "data.txt")
@@ -533,7 +533,7 @@ def test_wrong_arguments(tmp_path: Path):
 )
 def test_csv_options_are_refused_for_other_formats(path, format, said):
     [(name, value)] = said.items()
-    message = f"^{name}={value!r} is about CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
+    message = f"^{name}={value!r} is for CSV and TSV, and this file is read as (jsonl|parquet|lines): leave it out"
     with pytest.raises(ValueError, match=message):
         read_table(path, format=format, **said)
     with pytest.raises(ValueError, match=message):
@@ -542,7 +542,7 @@ def test_csv_options_are_refused_for_other_formats(path, format, said):
         read(path, format, **said)
 
 
-def test_single_labels():
+def test_single_labels_need_one_label_in_each_row():
     def labels(table: bytes, **columns: str | None) -> list[str]:
         return read_table(io.BytesIO(table), format="csv", label_delimiter="|", **columns).single_labels()
 

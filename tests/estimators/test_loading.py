@@ -32,7 +32,7 @@ def test_loads_each_model_as_its_class(kind: type, tmp_path: Path) -> None:
         np.testing.assert_array_equal(again.predict_proba(points), model.predict_proba(points))
 
 
-def test_raises_the_errors_of_the_classes(tmp_path: Path) -> None:
+def test_load_raises_the_same_errors_as_the_class(tmp_path: Path) -> None:
     MAKE[TreeClassifier]().save(tmp_path / "model")
     data = next((tmp_path / "model").glob("arrays-*"))
     whole = data.read_bytes()
@@ -47,7 +47,7 @@ def test_raises_the_errors_of_the_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "Network", ["TreeClassifier"]])
-def test_rejects_what_is_not_a_classifier(kind: object, tmp_path: Path) -> None:
+def test_rejects_an_unknown_kind_of_model(kind: object, tmp_path: Path) -> None:
     storage.save(tmp_path / "model", {}, {} if kind is None else {"model": kind})
     with pytest.raises(ModelError) as error:
         sparsenet.load(tmp_path / "model")
@@ -56,14 +56,14 @@ def test_rejects_what_is_not_a_classifier(kind: object, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("load", [sparsenet.load, ExtremeClassifier.load, BlendClassifier.load])
-def test_names_a_checkpoint_as_such(load: Callable[[Path], object], tmp_path: Path) -> None:
+def test_says_how_to_continue_a_checkpoint(load: Callable[[Path], object], tmp_path: Path) -> None:
     fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
-    said = "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data"
+    said = "this is a checkpoint, not a model: fit(checkpoint=..., resume=True) with the same data"
     with pytest.raises(ModelError) as error:
         load(tmp_path / "run")
-    assert str(error.value) == f"{tmp_path / 'run'}: {said} and settings goes on with"
+    assert str(error.value) == f"{tmp_path / 'run'}: {said} and settings continues it"
     in_words = said.replace("fit(checkpoint=..., resume=True)", "train --resume")
-    assert in_options(str(error.value)) == f"{tmp_path / 'run'}: {in_words} and settings goes on with"
+    assert in_options(str(error.value)) == f"{tmp_path / 'run'}: {in_words} and settings continues it"
 
 
 def test_commands_for_points_reject_text_models(tmp_path: Path) -> None:

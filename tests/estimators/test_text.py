@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
@@ -265,7 +266,7 @@ def test_class_weights_may_name_labels_that_a_fold_lacks():
     weighed = [TextClassifier(random_state=0, class_weight=own) for own in ({"food": 5.0}, {"food": 5.0, "money": 9.0})]
     scores = [model.fit(X, y).decision_function(X) for model in weighed]
     np.testing.assert_array_equal(*scores)
-    with pytest.raises(ValueError, match="names 'money', which is no label of y, and none that is one: y has such as"):
+    with pytest.raises(ValueError, match="class_weight names no label of y: it has 'money', y has labels like"):
         TextClassifier(class_weight={"money": 9.0}).fit(X, y)
 
 
@@ -455,7 +456,9 @@ def test_rejects_a_model_of_mismatched_parts(tmp_path):
 @pytest.mark.parametrize(
     ("X", "y", "message"),
     [
-        ("a text", ["a"], "y must be None where X is a path"),
+        ("a text", ["a"], "y must be None if X is a path"),
+        (sparse.csr_array(np.eye(2)), ["a", "b"], "X must hold raw texts, got a sparse matrix: BlendClassifier takes"),
+        (sparse.csr_array([[1], [2]]), ["a", "b"], "X must hold raw texts, got a sparse matrix"),
         (b"a text", ["a"], "a single one: pass"),
         (["a", None], ["x", "y"], r"got None in row 1: fill missing texts in"),
         (["a", float("nan")], ["x", "y"], r"got nan in row 1: fill missing texts in"),

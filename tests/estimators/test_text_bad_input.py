@@ -99,7 +99,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
         "this is Parquet, whose end is read first: name a file",
     ),
     "Parquet of no name": ("t", b"PAR1\x00\xff", "this is Parquet, whose end is read first"),
-    "no Parquet": ("t.parquet", "text,label\n", "is no Parquet file, or a damaged one"),
+    "no Parquet": ("t.parquet", "text,label\n", "is not a Parquet file, or is damaged"),
 }
 
 
@@ -150,7 +150,7 @@ def test_reports_damage_within_a_parquet_file(tmp_path):
     pd.DataFrame({"text": TEXTS, "label": LABELS}).to_parquet(path)
     whole = path.read_bytes()
     path.write_bytes(whole[:4] + bytes(200) + whole[204:])
-    with pytest.raises(DataError, match=r"t\.parquet: is no Parquet file, or a damaged one"):
+    with pytest.raises(DataError, match=r"t\.parquet: is not a Parquet file, or is damaged"):
         TextClassifier().fit(path)
     pd.DataFrame({"text": [*TEXTS, None], "label": [*LABELS, "x"]}).to_parquet(path)
     with pytest.raises(DataError, match=r"t\.parquet: row 60: column 'text' must hold texts, got None"):
@@ -291,7 +291,7 @@ def test_trains_from_a_pipe(tmp_path, arguments, content):
         (["--input-format", "csv"], b"review\ngoal\n", 1, "<stdin>, line 1: there is no column 'text'"),
         (["--input-format", "csv"], b"text\nna\xefve\n", 1, "<stdin>, line 2: byte 0xef"),
         (["--input-format", "jsonl"], b'{"text": "goal"}\n{"nope": 1}\n', 1, "<stdin>, line 2: there is no key 'text'"),
-        (["--text", "review"], b"review\ngoal\n", 2, "say csv, tsv or jsonl"),
+        (["--text", "review"], b"review\ngoal\n", 2, "pass csv, tsv or jsonl"),
         (["--input-format", "xmc"], b"1 2 3\n", 2, "xmc is for models of sparse points, and this is a text model"),
     ],
 )

@@ -53,7 +53,7 @@ def test_accepts_a_frame_of_one_column_only(frame):
     model = TextClassifier(random_state=0).fit(frame({"text": TEXTS}), LABELS)
     assert model.predict_proba(frame({"text": TEXTS})).tolist() == EXPECTED
     assert model.predict_proba(frame({"text": TEXTS[:1]})).tolist() == EXPECTED[:1]
-    with pytest.raises(ValueError, match=r"must be one column of texts, got the shape \(60, 2\): pass one, as X\["):
+    with pytest.raises(ValueError, match=r"one column of texts, got the shape \(60, 2\): pass one, such as X\["):
         model.predict(frame({"text": TEXTS, "title": TEXTS}))
 
 
@@ -92,11 +92,11 @@ def test_a_frame_may_hold_the_labels_too(frame):
         for found, expected in zip(answer(whole), answer(TEXTS), strict=True):
             np.testing.assert_array_equal(found, expected)
     assert model.score(whole, LABELS) == model.score(TEXTS, LABELS)
-    with pytest.raises(ValueError, match=r"text='text' is no column of X; .*: the model learnt from 'text'$"):
+    with pytest.raises(ValueError, match=r"text='text' is not a column of X; .*: the model learnt from 'text'$"):
         usual.predict(whole)
     for columns, message in (
-        ({}, "text='text' is no column of X; there are 'id', 'review', 'topic': name them, or pass y"),
-        ({"text": "review", "target": "zz"}, "target='zz' is no column of X"),
+        ({}, "text='text' is not a column of X; there are 'id', 'review', 'topic': name them, or pass y"),
+        ({"text": "review", "target": "zz"}, "target='zz' is not a column of X"),
         ({"text": "review", "target": "topic", "header": True}, "header=True is for files: leave it out"),
     ):
         with pytest.raises(ValueError, match=message):

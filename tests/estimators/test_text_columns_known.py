@@ -91,7 +91,7 @@ def test_reads_files_without_learnt_names_as_before(model, tmp_path):
     [
         ("t.csv", b"", "t.csv: the file is empty"),
         ("t.jsonl", b"[1]\n", "t.jsonl, line 1: expected a JSON object"),
-        ("t.parquet", b"PAR1 and no more", "t.parquet: is no Parquet file, or a damaged one"),
+        ("t.parquet", b"PAR1 and no more", "t.parquet: is not a Parquet file, or is damaged"),
         ("none.csv", None, "none.csv: No such file"),
     ],
 )

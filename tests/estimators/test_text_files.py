@@ -25,7 +25,7 @@ def test_every_format_gives_the_same_model(tmp_path, name):
 def test_rejects_csv_options_for_other_formats(tmp_path, name, said):
     write(tmp_path / name, *planted(20))
     [(option, value)] = said.items()
-    with pytest.raises(ValueError, match=f"^{option}={value!r} is about CSV and TSV"):
+    with pytest.raises(ValueError, match=f"^{option}={value!r} is for CSV and TSV"):
         TextClassifier().fit(tmp_path / name, text="review", target="topic", **said)
 
 
@@ -53,7 +53,7 @@ def test_fasttext_lines_have_no_columns(tmp_path, said, format):
     path = tmp_path / "train.txt"
     path.write_text("__label__a,b one\n__label__b two\n" * 10)
     [(name, value)] = said.items()
-    with pytest.raises(ValueError, match=f"^{name}={value!r} is about tables, and {path} is read as lines"):
+    with pytest.raises(ValueError, match=f"^{name}={value!r} is for tables, and {path} is read as lines"):
         TextClassifier().fit(path, format=format, **said)
 
 
@@ -102,7 +102,7 @@ def test_skips_blank_fasttext_lines(tmp_path):
         ("t.jsonl", '{"review": "good"\n', "line 1: broken JSON"),
         ("t.txt", "no label here\n", "holds no labels"),
         ("t.txt", "__label__x fine\n__label__ nameless\n", "line 2: a label has no name"),
-        ("t.parquet", "not a parquet file", "is no Parquet file"),
+        ("t.parquet", "not a parquet file", "is not a Parquet file"),
     ],
 )
 def test_reports_what_is_wrong_with_a_file(tmp_path, name, content, message):
@@ -200,7 +200,7 @@ def test_warns_about_a_header_taken_for_a_text(tmp_path, name):
     path = tmp_path / name
     content = f"review,topic\n{ROWS}"
     path.write_text(content if name == "t.csv" else content.replace(",", "\t"))
-    with pytest.warns(UserWarning, match=r"the first row, 'review' with the label 'topic' .* say header=True") as said:
+    with pytest.warns(UserWarning, match=r"the first row, 'review' with the label 'topic' .* pass header=True") as said:
         model = TextClassifier(random_state=0).fit(path, text=0, target=1)
     assert len(said) == 1
     assert "topic" in model.classes_

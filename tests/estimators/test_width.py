@@ -37,7 +37,9 @@ def test_refuses_billions_of_features_before_allocating(n, how, monkeypatch):
 
 
 def test_refusal_names_the_memory_limit(monkeypatch):
-    with pytest.raises(MemoryError, match=r"with 2,147,483,647 features .* but the limit is 1\.0 GB: number the"):
+    with pytest.raises(
+        MemoryError, match=r"with 2,147,483,647 features .* but the limit is 1\.0 GB: raise memory_limit, or"
+    ):
         ExtremeClassifier(memory_limit="1GB", random_state=0).fit(billions(), np.arange(40))
 
 

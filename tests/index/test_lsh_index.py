@@ -130,7 +130,7 @@ def test_few_long_rows_do_not_cause_a_rebuild():
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("size", [1, 7, 8, 15, 16, 17, 31, 32, 33])
-def test_index_of_any_size(family, size):
+def test_an_index_of_any_size_answers_within_bounds(family, size):
     hidden, weight, bias = planted(size, size, size)
     index = built(family, weight, bias)
     for n in (0, 1, size):
@@ -142,14 +142,14 @@ def test_index_of_any_size(family, size):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_index_without_labels(family):
+def test_an_index_without_labels_finds_nothing(family):
     index = built(family, np.empty((0, 4), np.float32), np.empty(0, np.float32))
     assert index.query(np.ones((2, 4), np.float32), 3)[0].size == 0
     assert not index.update(np.empty((0, 4), np.float32), np.empty(0, np.float32), np.empty(0, np.int32))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_index_of_zero_vectors(family):
+def test_zero_vectors_have_valid_ids(family):
     zeros = np.zeros((40, 8), np.float32)
     index = built(family, zeros, np.zeros(40, np.float32), probe_limit=3)
     ids, hits = index.query(zeros[:2], 40)

@@ -273,6 +273,6 @@ def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 |
         return np.asarray(counts.sum() / np.maximum(counts, 1) / len(counts), np.float32)
     labels = target.classes.tolist()
     if weight and not set(weight).intersection(labels):  # the texts of a fold may lack some labels
-        unknown = f"class_weight names {min(weight, key=repr)!r}, which is no label of y"
-        raise ValueError(f"{unknown}, and none that is one: y has such as {labels[0]!r}")
+        unknown = min(weight, key=repr)
+        raise ValueError(f"class_weight names no label of y: it has {unknown!r}, y has labels like {labels[0]!r}")
     return np.array([weight.get(label, 1.0) for label in labels], np.float32)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_missing
@@ -36,11 +37,13 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     """
     if isinstance(texts, str | bytes | os.PathLike):
         raise ValueError(f"{name} must be a sequence of texts, got {_single(texts)}")
+    if issparse(texts):
+        raise ValueError(f"{name} must hold raw texts, got a sparse matrix: BlendClassifier takes matrices of numbers")
     shape: tuple[int, ...] = getattr(texts, "shape", (0,))
     if len(shape) == 2 and shape[1] == 1:  # a frame of one column
         texts = np.asarray(texts)[:, 0]
     elif len(shape) != 1:
-        advice = "pass one, as X['text'], or name those of a data frame in fit, text=['title', 'body']"
+        advice = "pass one, such as X['text'], or name several of a data frame with fit(..., text=['title', 'body'])"
         raise ValueError(f"{name} must be one column of texts, got the shape {shape}: {advice}")
     if isinstance(texts, set | frozenset | Mapping):
         problem = f"must be a sequence of texts, got a {type(texts).__name__}"
@@ -93,7 +96,7 @@ def nothing_to_learn(path: str, n_texts: int) -> DataError:
     if n_texts == 0:
         return DataError(path, None, "holds no texts: there is nothing below its header, or its lines are blank")
     problem = f"holds no labels: their column is empty, or no line has a word that begins with {LABEL}"
-    problem += "; format= names that of a table whose name does not end in it"
+    problem += ". For a table, pass format= as csv, tsv or jsonl"
     return DataError(path, None, problem)
 
 

@@ -39,7 +39,7 @@ def labelled_corpus(
         X, y, known = labelled_columns(X, y, columns["text"], columns["target"], {**of_files, **dialect.given})
         return Corpus.of_texts(check_texts(X), y, options, threads), known
     if y is not None:
-        raise ValueError("y must be None where X is a path: the labels are in the file, in the column `target`")
+        raise ValueError("y must be None if X is a path: name the column of labels in the file with target=")
     choice("format", format, ("auto", *get_args(TableFormat), "lines"))
     rules = FileRules(**columns | {"text": text_columns(columns["text"])}, format=format, dialect=dialect)
     known, read = learnt_from(X, rules), partial(iter_texts, X, rules)

@@ -23,7 +23,7 @@ from sparsenet.features.text.inputs import TextBatch, no_label, nothing_to_learn
 BATCH_ROWS = 64
 #: A typical column name: up to three words, the last ones maybe in brackets.
 _NAME = re.compile(r"[^\W\d][\w./-]*(?: ?\([\w./ -]+\)| [\w./-]+){0,2}[?:*]?")
-_TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
+_TAKEN = "was read as a text but looks like a header: pass header=True, or header=False if it is none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ def _check_no_columns(path: str, rules: FileRules) -> None:
     usual = FileRules().options()
     for name, value in rules.options().items():
         if name != "format" and value != usual[name]:
-            what = f"{name}={value!r} is about tables, and {name_of(path)} is read as lines with {LABEL} words"
+            what = f"{name}={value!r} is for tables, and {name_of(path)} is read as lines with {LABEL} words"
             raise ValueError(f"{what}: leave it out, or name the format of the table, as format='csv'")
 
 

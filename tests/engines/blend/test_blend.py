@@ -266,7 +266,7 @@ def test_stored_zeros_are_not_features():
     np.testing.assert_array_equal(asked[0][1], asked[1][1])
 
 
-def test_a_pickle_holds_only_what_was_learnt(model):
+def test_answering_does_not_enlarge_a_pickle(model):
     before = len(pickle.dumps(blend().fit(X, Y)))
     asked = blend().fit(X, Y)
     asked.topk(X, 3)
@@ -295,7 +295,7 @@ def test_one_neighbor_is_the_nearest_other_point():
     assert Neighbors.learn(points, labels, 1, seed=0, threads=1)[0].power == found.power
 
 
-def test_the_exponent_of_nearness_is_learnt():
+def test_the_exponent_of_the_cosine_is_chosen():
     """Thirty points share five of ten features with a point; two share six, and only these are right."""
     rng = np.random.default_rng(0)
     n = 1200
@@ -576,7 +576,7 @@ def test_accepts_one_label_and_two():
     assert (blend().fit(X, y).predict(X) == y).mean() > 0.95
 
 
-def test_one_label_leaves_no_second_to_compare():
+def test_calibrates_with_a_single_label():
     """Fit weights and chances on a hold-out of points that have the only label, or none."""
     rng = np.random.default_rng(0)
     points = sparse.random_array((5200, 40), density=0.1, rng=rng, format="csr", dtype=np.float32)
@@ -589,7 +589,7 @@ def test_one_label_leaves_no_second_to_compare():
     np.testing.assert_array_equal(model.predict_proba(points[:500]), p)
 
 
-def test_a_given_cost_is_that_of_the_tree():
+def test_a_given_cost_trains_the_same_tree_as_alone():
     model = light(tree=TreeClassifier(cost=2.0)).fit(NOISY, NOISY_Y)
     seed = model.tree_.random_state
     alone = TreeClassifier(cost=2.0, normalize="none", random_state=seed, n_jobs=1).fit(
@@ -825,7 +825,7 @@ class TestTimeBudget:
         model = BlendClassifier(time_budget=1e-6, n_neighbors=0, random_state=0).fit(X, Y)
         assert model.network_ is not None
 
-    def test_remaining_time_is_not_a_given_parameter(self, tmp_path):
+    def test_the_remaining_time_is_not_saved_as_a_parameter(self, tmp_path):
         model = BlendClassifier(time_budget=3600, network=ExtremeClassifier(hidden=4, epochs=1)).fit(X, Y)
         model.save(tmp_path / "m")
         loaded = BlendClassifier.load(tmp_path / "m")

@@ -156,7 +156,7 @@ def test_several_true_labels_of_a_point_count_as_one():
 
 
 @pytest.mark.parametrize("slope", [0.4, 1.0, 3.0])
-def test_calibrated_calibrates(slope):
+def test_calibrated_probabilities_match_the_share_of_hits(slope):
     """Each of a point's best five labels is right as often as its probability says, in the mean over each fifth."""
     rng = np.random.default_rng(0)
     found = drawn(12_000)
@@ -194,7 +194,7 @@ def test_calibrated_fits_the_temperature(temperature):
     assert p.max(axis=1).mean() == pytest.approx(hits[np.arange(8000), p.argmax(axis=1)].mean(), abs=0.03)
 
 
-def test_chances_of_random_hits_stay_flat():
+def test_misleading_scores_get_the_flattest_curve():
     """Labels that the scores say the opposite of would turn the order round."""
     found = drawn(3000)
     hits = labelled(found, tuple(-np.array(WEIGHTS)))
@@ -202,7 +202,7 @@ def test_chances_of_random_hits_stay_flat():
     assert (fitted.slope, fitted.temperature) == (FLATTEST, FLATTEST)
 
 
-def test_chances_do_not_change_the_order():
+def test_calibration_keeps_the_order():
     found = drawn(300)
     fitted = Combination().calibrated(found, labelled(found, WEIGHTS))
     assert fitted != Combination()
@@ -210,7 +210,7 @@ def test_chances_do_not_change_the_order():
         np.testing.assert_array_equal(own, usual)
 
 
-def test_without_neighbors_the_fixed_weights_return():
+def test_without_neighbors_fitted_weights_are_dropped():
     fitted = Combination((3.0, 0.1, 0.2), slope=5.0, shift=1.0, fall=0.0, temperature=2.0)
     assert fitted.without_neighbors() == Combination()
     assert replace(fitted, weights=WEIGHTS) != fitted

@@ -105,7 +105,7 @@ def fits(monkeypatch):
         (1_000_000, 2048),
     ],
 )
-def test_the_size_of_the_holdout(n, expected):
+def test_the_size_of_the_holdout_follows_the_number_of_points(n, expected):
     labels = Rows(np.arange(n + 1), np.zeros(n, np.int32), np.ones(n, np.float32), 1)
     found = HoldoutSize().draw(labels, 7).points
     assert (None if found is None else len(found)) == expected
@@ -248,7 +248,7 @@ def _renamed(points, n_labels):
 
 
 @pytest.mark.parametrize(("given", "network"), [(7, None), (None, {})], ids=["given", "without a network"])
-def test_some_candidates_are_not_chosen(given, network):
+def test_candidates_are_not_compared_if_given_or_without_network(given, network):
     fitted = trained(many(), options(network, candidates=given, better=ALWAYS))
     assert fitted.candidates == (given or FEW)
     assert set(fitted.choices) == {"rarity", "power", "weights"}
@@ -270,7 +270,7 @@ def test_weights_are_fitted_only_if_that_is_better(rule, network):
 
 
 @pytest.mark.parametrize("network", ["network", "drop"])
-def test_neighbors_that_know_little_lose_weight(network):
+def test_uninformative_neighbors_lose_weight(network):
     """Neighbors share loud words; tree and network find the faint ones."""
     points, y = described(6000)
     made = ExtremeClassifier(hidden=8, epochs=3) if network == "network" else network
@@ -350,7 +350,7 @@ def test_forged_combinations_and_choices_are_refused(tmp_path, forged):
 
 @pytest.mark.parametrize("network", ["network", "drop"])
 @pytest.mark.parametrize("right", [0.3, 0.95])
-def test_first_labels_come_true_as_often_as_said(right, network):
+def test_probabilities_of_first_labels_are_calibrated(right, network):
     features, labels = many(8000, right=right)
     how = options(None if network == "network" else {})
     fitted = trained((features.slice(0, 6000), labels.slice(0, 6000)), how)
@@ -372,7 +372,7 @@ def test_first_labels_come_true_as_often_as_said(right, network):
 
 
 @pytest.mark.parametrize("right", [0.3, 0.95])
-def test_exclusive_probabilities_come_true(right):
+def test_exclusive_probabilities_are_calibrated(right):
     features, labels = many(8000, right=right)
     y = labels.indices
     model = light(normalize="none").fit(_matrix(features.slice(0, 6000)), y[:6000])
@@ -386,14 +386,14 @@ def _matrix(points):
     return sparse.csr_array((points.data, points.indices, points.indptr), shape=(len(points), points.width))
 
 
-def test_without_a_holdout_the_usual_chances_stay():
+def test_without_a_holdout_the_default_combination_stays():
     assert light().fit(X, Y)._fitted.combination == Combination(WITHOUT_NETWORK)
     assert blend().fit(X, Y)._fitted.combination == Combination()
     alone = blend(network=ExtremeClassifier(hidden=8, epochs=1), n_neighbors=0)
     assert alone.fit(NOISY, NOISY_Y)._fitted.combination == Combination()
 
 
-def test_fitted_chances_are_not_for_tree_and_network_alone():
+def test_without_neighbors_the_default_combination_answers():
     model = blend(network=ExtremeClassifier(hidden=8, epochs=3, batch_size=64)).fit(NOISY, NOISY_Y)
     assert model._fitted.combination != Combination()
     expected = replace(model._fitted, neighbors=None, combination=Combination())

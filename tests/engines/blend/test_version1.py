@@ -114,7 +114,7 @@ def test_an_old_model_without_a_network_answers_by_the_old_formula(saved, tmp_pa
     assert_answers(model, 50, consistent=cost > 0.5, **measured)
 
 
-def test_a_cost_that_was_given_does_not_tell_of_consistent_labels(tmp_path):
+def test_a_given_cost_does_not_mark_labels_as_consistent(tmp_path):
     light().set_params(tree__cost=2.0).fit(X, Y).save(tmp_path / "model")
     model = BlendClassifier.load(of_version_1(tmp_path / "model", tmp_path))
     assert model.tree_.cost_ == 2

@@ -180,7 +180,7 @@ def test_rehashes_when_recall_has_fallen():
     )
 
 
-def test_chooses_the_family_of_best_recall_at_ever_rarer_rehashes():
+def test_chooses_a_family_again_after_1_2_4_and_8_rehashes():
     class Noted(LSHSampler):
         def _choose(self, *args):
             tried.append(self.n_rehashes)
@@ -320,7 +320,7 @@ def test_announces_the_memory_of_the_index():
         ({"check_every": 0}, "check_every must be at least 1, got 0"),
     ],
 )
-def test_settings_that_make_no_sense(settings, message):
+def test_rejects_settings_that_make_no_sense(settings, message):
     with pytest.raises(ValueError, match=message):
         LSHSampler(**settings)
 

@@ -38,7 +38,7 @@ def precision_at_1(model: Any, X: csr_array, Y: csr_array) -> float:
 
 
 @pytest.mark.slow
-def test_points_learnt_by_heart_get_fewer_passes(data: tuple[csr_array, csr_array]) -> None:
+def test_overfitted_points_get_fewer_passes(data: tuple[csr_array, csr_array]) -> None:
     X, Y = data
     test = by_chance(1000, seed=1)
     found = ExtremeClassifier(random_state=0).fit(X, Y)
@@ -51,7 +51,7 @@ def test_points_learnt_by_heart_get_fewer_passes(data: tuple[csr_array, csr_arra
     np.testing.assert_array_equal(again.topk_numbers(test[0])[1], found.topk_numbers(test[0])[1])
 
 
-def test_a_blend_finds_it_for_its_network(data: tuple[csr_array, csr_array]) -> None:
+def test_a_blend_scouts_the_epochs_of_its_network(data: tuple[csr_array, csr_array]) -> None:
     model = BlendClassifier(random_state=0).fit(*data)
     assert model.network_.n_iter_ < 9
 
@@ -84,19 +84,19 @@ def test_held_out_precision_decides(last: list[float], alone: list[float], expec
     ("parameters", "n_points"),
     [({"epochs": 25}, N), ({"time_budget": 5.0}, N), ({}, 3999), ({}, 12800)],
 )
-def test_nothing_is_tried_where_the_number_is_known(parameters: dict[str, Any], n_points: int) -> None:
+def test_does_not_scout_with_given_epochs_or_unsuitable_data(parameters: dict[str, Any], n_points: int) -> None:
     settings = NetworkOptions.of(parameters).for_points(n_points)
     points = network_holdout.split_points(settings, rows(*[np.ones((n_points, 1))] * 2), None, None, 0)
     assert points.scouting is None
     assert scouting.scout(settings, points, held=0, seed=0, threads=1) is settings
 
 
-def test_with_validation_nothing_is_tried(data: tuple[csr_array, csr_array]) -> None:
+def test_does_not_scout_with_validation_data(data: tuple[csr_array, csr_array]) -> None:
     points = network_holdout.split_points(OPTIONS, rows(*data), rows(data[0][:50], data[1][:50]), None, 0)
     assert points.for_scouting() is None
 
 
-def test_a_holdout_of_the_caller_serves_a_first_training(data: tuple[csr_array, csr_array]) -> None:
+def test_a_first_training_uses_the_holdout_of_the_caller(data: tuple[csr_array, csr_array]) -> None:
     """It is not drawn twice, and the final training leaves it out, too."""
     holdout = Holdout.draw(N, 500, seed=3)
     points = network_holdout.split_points(OPTIONS, rows(*data), None, holdout, 0)
@@ -109,7 +109,7 @@ def test_a_holdout_of_the_caller_serves_a_first_training(data: tuple[csr_array, 
             np.testing.assert_array_equal(some.indices, whole.take(numbers).indices)
 
 
-def test_a_run_that_is_resumed_has_as_many(data: tuple[csr_array, csr_array], tmp_path: Any) -> None:
+def test_a_resumed_run_has_the_scouted_epochs(data: tuple[csr_array, csr_array], tmp_path: Any) -> None:
     X, Y = data
 
     class Interrupted:
@@ -126,7 +126,7 @@ def test_a_run_that_is_resumed_has_as_many(data: tuple[csr_array, csr_array], tm
     np.testing.assert_array_equal(resumed.topk_numbers(X[:100])[1], whole.topk_numbers(X[:100])[1])
 
 
-def test_the_share_of_labels_that_are_right() -> None:
+def test_share_right_divides_hits_by_true_labels() -> None:
     truth = Rows.of(csr_array(np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], np.float32)))
     ranked = np.array([[0, 2, 1], [2, 0, 1], [3, 2, 1], [0, 1, 2]], np.int32)
     assert share_right(ranked, truth).tolist() == [0.5, 1.0, 0.0, 1.0]

@@ -25,7 +25,7 @@ def wide(**parameters):
     return ExtremeClassifier(hidden=0, epochs=1, random_state=0, verbose=False, **parameters)
 
 
-def test_a_factor_is_found_again():
+def test_recovers_the_factor_of_planted_scores():
     rng = np.random.default_rng(0)
     scores = rng.normal(size=20_000)
     yes = rng.random(len(scores)) < 1 / (1 + np.exp(-(2.5 * scores - 3)))
@@ -34,7 +34,7 @@ def test_a_factor_is_found_again():
     assert wide_init._fit_factor(answers) == pytest.approx(2.5, rel=0.05)
 
 
-def test_weights_stand_for_repetition():
+def test_counts_act_like_repeated_pairs():
     rng = np.random.default_rng(1)
     scores, counts = rng.normal(size=300), np.append(np.ones(100), rng.integers(1, 9, 200))
     repeated = wide_init._ScoredPairs(np.repeat(scores, counts.astype(int)), np.ones(int(counts.sum())), 100)
@@ -43,7 +43,7 @@ def test_weights_stand_for_repetition():
     )
 
 
-def test_gives_no_factor_if_none_helps():
+def test_the_factor_is_zero_if_scores_mislead():
     """Wrong labels score higher than right ones: the best factor would be negative."""
     scores = np.concatenate((np.linspace(-1, 0, 100), np.linspace(0, 1, 100)))
     assert wide_init._fit_factor(wide_init._ScoredPairs(scores, np.ones(200), 100)) == 0
@@ -157,7 +157,7 @@ def test_damping_follows_the_number_of_points():
     )
 
 
-def test_gives_a_rate_without_weights():
+def test_the_first_rate_is_positive_without_weights():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 5)
     assert wide_init.damping(nothing, 8) == Adagrad.epsilon
     path = WidePath.from_centroids(nothing, transpose(nothing), CONFIG, 1)

@@ -328,7 +328,7 @@ def test_resumes_old_checkpoints_without_an_early_end(tmp_path):
     assert_equal(whole, fitted("noisy", checkpoint=tmp_path / "run", resume=True))
 
 
-def test_labels_learnt_in_one_epoch_take_no_more():
+def test_training_ends_early_if_one_epoch_learns_all_labels():
     """One feature determines one label, and each point has one: there is nothing else to learn."""
     X = sparse.csr_array(np.tile(np.eye(40), (N // 40, 1)))
     model = classifier(epochs="auto").fit(X, X)

@@ -77,7 +77,7 @@ def test_a_small_enough_model_is_unchanged():
     np.testing.assert_array_equal(model.predict_proba(texts), before)
 
 
-def test_the_report_tells_measured_from_unmeasured():
+def test_the_report_says_if_accuracy_was_not_measured():
     texts, labels = planted(50, seed=2)
     assert "50 texts" in str(fitted().compress(4000, texts, labels))
     unmeasured = fitted().compress(4000)

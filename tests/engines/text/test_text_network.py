@@ -249,7 +249,7 @@ def test_a_time_budget_counts_what_came_before_the_training():
     assert 10 < model._fitted.model.parameters["time_budget"] < 19.5
 
 
-def test_the_command_line(tmp_path, monkeypatch):
+def test_the_command_line_evaluates_and_predicts(tmp_path, monkeypatch):
     texts, labels = planted(1500)
     (tmp_path / "train.txt").write_text("".join(f"__label__{b} {a}\n" for a, b in zip(texts, labels, strict=True)))
     TextClassifier(method="network", random_state=0).fit(tmp_path / "train.txt").save(tmp_path / "model")

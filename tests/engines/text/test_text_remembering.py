@@ -56,7 +56,7 @@ def test_counts_learnt_texts_once(model):
     assert after.label_counts.sum() == before.label_counts.sum() + 100
 
 
-def test_a_saved_model_learns_on_alike(model, tmp_path):
+def test_a_saved_model_learns_the_same_from_new_texts(model, tmp_path):
     model.save(tmp_path / "model")
     copies = [TextClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))]
     for copy in copies:

@@ -161,7 +161,7 @@ def test_rare_children_weigh_more_with_few_points_a_label():
     assert fitting(9999, 16, 20) == machines.Rules()
 
 
-def test_accepts_no_labels_at_all():
+def test_default_rules_hold_without_labels():
     nothing = Rows(np.zeros(3, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 7)
     assert rules_for(nothing) == fitting(40, 1, 40)
 
@@ -539,7 +539,7 @@ def test_rejects_other_costs(cost):
         tree(cost=cost).fit(X, Y)
 
 
-def test_old_trees_that_do_not_hold_their_cost_load(tmp_path):
+def test_loads_old_trees_without_a_saved_cost(tmp_path):
     tree(cost=0.7).fit(X, Y).save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
     del metadata["cost"]
@@ -547,7 +547,7 @@ def test_old_trees_that_do_not_hold_their_cost_load(tmp_path):
     assert TreeClassifier.load(tmp_path / "old").cost_ == 0.7
 
 
-def test_as_many_labels_are_probable_as_points_have():
+def test_probable_labels_are_about_as_many_as_true_ones():
     """Probabilities are neither so low that points get no label nor so high that they get all."""
     model = tree().fit(MANY[:5000], sparse.csr_array(MANY_Y[:5000]))
     likely = model.predict_proba(MANY[5000:]) > 0.5

@@ -82,8 +82,8 @@ def _check_resumable(network: Network) -> None:
         if type(part).__repr__ is object.__repr__:
             name = type(part).__name__
             raise ValueError(
-                f"checkpoint needs {name} to have a __repr__ that names its settings, by which a resumed run knows "
-                f"that it goes on with the same ones: make {name} a dataclass, or pass no checkpoint"
+                f"checkpoint needs {name} to have a __repr__ that names its settings, so that a resumed run can "
+                f"compare them: make {name} a dataclass, or pass no checkpoint"
             )
 
 
@@ -229,7 +229,7 @@ def _load(directory: Path, network: Network, run: dict[str, Any], run_size: RunS
 def _checked_run(directory: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
     run = metadata.get("run")
     if not isinstance(run, dict):
-        raise CheckpointError(f"{directory} is no checkpoint of a training: name the directory that a run kept one in")
+        raise CheckpointError(f"{directory} is not a checkpoint: name the directory of an interrupted run")
     restoring.check_fingerprint(run)
     return run
 

@@ -31,7 +31,9 @@ def check_run(
     if labels.width != network.output.n_labels:
         raise ValueError(f"labels has {labels.width} columns, the network has {network.output.n_labels} labels")
     if labels.data.min(initial=1) <= 0:
-        raise ValueError(f"labels must hold numbers above 0, got {labels.data.min():g}: leave out what is no label")
+        raise ValueError(
+            f"labels must hold numbers above 0, got {labels.data.min():g}: leave out entries that are not labels"
+        )
     if not isinstance(config, TrainingConfig):
         raise TypeError(f"config must be a TrainingConfig, got {config!r}: pass TrainingConfig(...)")
     if validation is not None:
