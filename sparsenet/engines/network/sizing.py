@@ -220,10 +220,9 @@ def _decision(
 ) -> Decision:
     if options.resumed:
         return Decision(value, "the resumed run had it")
-    if name in options.because:
-        return options.because[name]._replace(value=value)
-    short_of = options.short_of.get(name)
-    return Decision(value, f"the most that fits into the {short_of}" if short_of else usual)
+    if name in options.short_of:
+        return Decision(value, f"the most that fits into the {options.short_of[name]}")
+    return options.because.get(name, Decision(value, usual))._replace(value=value)
 
 
 def report_choices(choices: Choices, verbose: bool | None) -> None:
