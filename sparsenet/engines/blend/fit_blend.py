@@ -271,10 +271,13 @@ def _unbiased(
 
     Return None if the network has a time budget of its own: there is no time for a second one.
     """
-    rest, network_options = _without(held_out.points, points), options.network
+    network_options = options.network
     lacks_network = held_out.for_network is None and fitted.network is not None
     if lacks_network and network_options is not None and network_options.time_budget is not None:
         return None
+    if held_out.for_tree is not None and not lacks_network:
+        return fitted  # without a copy of the points
+    rest = _without(held_out.points, points)
     if held_out.for_tree is None:
         tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
         fitted = replace(fitted, tree=tree)
