@@ -122,6 +122,9 @@ def test_a_hold_out_for_good_leaves_a_text_of_each_label(network):
         assert not set(range(422, 450)) & set(again.turns[0].held.tolist()), "each is the only text of its label"
     singles = rows([[i] for i in range(300)], 300)
     assert draw_holdout(singles, once, seed=0, for_good=network) is None, "none has another"
+    nearly = rows([[max(i, 9)] for i in range(300)], 300)
+    assert draw_holdout(nearly, replace(once, fewest=11), seed=0, for_good=network) is None, "ten measure too little"
+    assert draw_holdout(nearly, once, seed=0, for_good=network) is not None
     fewer = draw_holdout(rows(lists, 71), replace(once, most_scores=71 * 12), seed=0, for_good=network)
     assert fewer is not None
     assert len(fewer.turns[0].held) == 12

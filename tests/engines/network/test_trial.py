@@ -226,6 +226,14 @@ def test_skips_epochs_that_gain_nothing(data):
     assert "epochs" not in given.choices_
 
 
+def test_records_that_further_epochs_help():
+    rules = replace(NOTHING_TO_GAIN, trial=TrialRules(passes=ALWAYS))
+    passes = fitted("tangled", rules=rules, epochs="auto").choices_["epochs"]
+    assert passes.value == 6
+    assert passes.options == ("the first pass", "the first 2 passes")
+    assert passes.n == 200
+
+
 def test_rates_reach_their_end_in_the_last_epoch():
     factors = []
 
