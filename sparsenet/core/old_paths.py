@@ -86,6 +86,7 @@ RENAMED = {
     ("sparsenet.estimators.fitting", "Fitted"): "FittedNetwork",
     ("sparsenet.estimators.seen", "Seen"): "LabelStats",
     ("sparsenet.estimators.settings", "Settings"): "NetworkOptions",
+    ("sparsenet.output", "_Latest"): "_LastBatch",
     ("sparsenet.text.fitted", "Fitted"): "FittedText",
     ("sparsenet.text.memory", "Memory"): "ReplayBuffer",
     ("sparsenet.tree.fitted", "Fitted"): "FittedTree",

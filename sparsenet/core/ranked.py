@@ -45,4 +45,4 @@ def ndcg(hits: NDArray[np.bool_], n_true: NDArray[np.int64]) -> NDArray[np.float
     """
     gains = 1 / np.log2(np.arange(2, hits.shape[1] + 2))
     ideal = np.cumsum(gains)[np.clip(n_true, 1, hits.shape[1]) - 1]
-    return np.asarray(hits @ gains / ideal)
+    return np.asarray((hits * gains).sum(axis=1) / ideal)

@@ -33,7 +33,7 @@ class Header:
     Attributes
     ----------
     parameters : dict
-        The constructor parameters, checked, as JSON.
+        The constructor parameters as JSON.
     n_features : int
     feature_names : ndarray or None
         The column names of a data frame.

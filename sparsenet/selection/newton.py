@@ -67,21 +67,35 @@ def newton(
 
 
 def logistic_loss(
-    x: F64, target: Bools | F64, *, counts: F64 | None = None, offset: NDArray[np.floating] | float = 0.0
+    x: F64,
+    target: Bools | F64,
+    *,
+    counts: F64 | None = None,
+    offset: NDArray[np.floating] | float = 0.0,
+    block: int = 1 << 16,
 ) -> LossFunction:
     """Return the logistic loss of `target`, 0 to 1, with log-odds linear in x, (n, d), plus an `offset`.
 
-    `counts` weighs the observations.
+    `counts` weighs the observations. They are added up in blocks: there may be a score for each text and label.
     """
+    n, d = x.shape
+    offsets = np.broadcast_to(offset, n)
 
     def loss(weights: F64) -> LossTerms:
-        logits = np.einsum("nd,d->n", x, weights) + offset
-        p = expit(logits)
-        losses, off, curvature = np.logaddexp(0, logits) - target * logits, p - target, p * (1 - p)
-        if counts is not None:
-            losses, off, curvature = counts * losses, counts * off, counts * curvature
-        hessian = np.einsum("nd,ne->de", x * curvature[:, None], x)
-        return LossTerms(float(losses.sum()), np.einsum("nd,n->d", x, off), hessian)
+        total = LossTerms(0.0, np.zeros(d), np.zeros((d, d)))
+        for own in (slice(begin, begin + block) for begin in range(0, n, block)):
+            part, wanted = x[own], target[own]
+            logits = np.einsum("nd,d->n", part, weights) + offsets[own]
+            p = expit(logits)
+            losses, off, curvature = np.logaddexp(0, logits) - wanted * logits, p - wanted, p * (1 - p)
+            if counts is not None:
+                losses, off, curvature = counts[own] * losses, counts[own] * off, counts[own] * curvature
+            total = LossTerms(
+                total.value + float(losses.sum()),
+                total.gradient + np.einsum("nd,n->d", part, off),
+                total.hessian + np.einsum("nd,ne->de", part * curvature[:, None], part),
+            )
+        return total
 
     return loss
 

@@ -46,14 +46,19 @@ def fit_platt(
     >>> round(float(expit(9 * slope + shift)), 2)
     0.8
     """
-    x = np.stack((scores.ravel().astype(np.float64), np.ones(scores.size)), axis=-1)
-    hits, weights = truth.ravel(), np.ones(scores.size) if counts is None else counts.ravel()
-    n_true, n = float(weights[hits].sum()), float(weights.sum())
+    x, hits = np.ones((scores.size, 2)), truth.ravel()
+    x[:, 0] = scores.ravel()
+    weights = None if counts is None else counts.ravel()
+    if weights is None:
+        n, n_true, mean = float(hits.size), float(np.count_nonzero(hits)), x[:, 0].mean()
+    else:  # sums instead of dot products, whose last bits depend on the threads of the library
+        n, n_true = float(weights.sum()), float(weights[hits].sum())
+        mean = (weights * x[:, 0]).sum() / n
     n_false = n - n_true
     target = np.where(hits, (n_true + 1) / (n_true + 2), 1 / (n_false + 2))
     # Start where the mean score has the base rate: far from there the loss is flat. The shift has almost no prior.
     usual = np.log((n_true + 1) / (n_false + 1))
-    start = np.array([slope, usual - slope * (weights @ x[:, 0]) / n])
+    start = np.array([slope, usual - slope * mean])
     precisions = np.array([precision, 1e-9 * n])
     fitted, shift = newton(logistic_loss(x, target, counts=weights), start, precisions)
     nearest = float(np.clip(fitted, *bounds))

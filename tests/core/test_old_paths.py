@@ -4,9 +4,10 @@ import importlib
 import pickle
 import sys
 
+import numpy as np
 import pytest
 
-from sparsenet import TextClassifier
+from sparsenet import ExtremeClassifier, TextClassifier
 from sparsenet.core import old_paths
 from sparsenet.core.old_paths import NEW_PATHS, RENAMED, OldPaths
 from sparsenet.engines.text.fit_text import FittedText
@@ -95,3 +96,19 @@ def test_old_pickles_of_texts_keep_score_and_search(tmp_path):
     old.save(tmp_path / "model")
     loaded = TextClassifier.load(tmp_path / "model")
     assert (loaded.validation_score_, loaded.search_) == (model.validation_score_, model.search_)
+
+
+#: The attributes of an output layer in a pickle of version 0.1.
+OUTPUT = {"n_inputs", "n_labels", "sampler", "loss", "n_negatives", "wide", "initial_bias", "bf16", "per_sample"}
+OUTPUT |= {"_latest", "weight", "bias"}
+
+
+@pytest.mark.parametrize("loss", ["bce", "softmax"])
+def test_networks_of_old_pickles_answer(loss):
+    model = ExtremeClassifier(hidden=4, epochs=2, loss=loss, random_state=0).fit(np.eye(6), np.arange(6) % 3)
+    expected, top = model.predict_proba(np.eye(6)), model.topk(np.eye(6), 2)[1]
+    output = model.network_.output
+    for name in vars(output).keys() - OUTPUT:
+        delattr(output, name)
+    np.testing.assert_array_equal(model.predict_proba(np.eye(6)), expected)
+    np.testing.assert_array_equal(model.topk(np.eye(6), 2)[1], top)

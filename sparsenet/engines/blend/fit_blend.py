@@ -55,21 +55,23 @@ class HoldoutSize:
     from_tree: int = 1 << 16
     least_of_few: int = 128
 
-    def draw(self, labels: Rows, seed: int) -> HeldOut:
+    def draw(self, labels: Rows, seed: int) -> BlendHoldout:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
         n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else n // 10
         if n_held < self.least_of_few:
-            return HeldOut()
+            return BlendHoldout()
         # Scouting also holds out a tenth of few points, with the same seed: those here must be others.
         holdout = Holdout.draw(n, n_held, seed if n >= self.from_network else seed + 1)
         has_label = np.diff(labels.indptr) > 0
         if not (has_label[holdout.kept].any() and has_label[holdout.held].any()):
-            return HeldOut()
-        return HeldOut(holdout, holdout if n >= self.from_tree else None, holdout if n >= self.from_network else None)
+            return BlendHoldout()
+        return BlendHoldout(
+            holdout, holdout if n >= self.from_tree else None, holdout if n >= self.from_network else None
+        )
 
 
-class HeldOut(NamedTuple):
+class BlendHoldout(NamedTuple):
     """The hold-out, and again for each part of the blend that is trained without it."""
 
     points: Holdout | None = None
@@ -199,10 +201,10 @@ def fit(
     network_options = options.network
     # A time budget leaves no time for parts that only answer the hold-out.
     combines = k > 0 and (n_points >= options.holdout.from_tree or not limited)
-    held_out = options.holdout.draw(points[1], part_seed) if combines else HeldOut()
+    held_out = options.holdout.draw(points[1], part_seed) if combines else BlendHoldout()
     if network_options is not None and resume and checkpoint is not None:
         known = network_part.check_resumed(network_options, points, held_out.for_network, checkpoint, part_seed)
-        held_out = held_out if known is held_out.for_network else HeldOut()
+        held_out = held_out if known is held_out.for_network else BlendHoldout()
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     tree = fit_tree.fit(_without(held_out.for_tree, points), options.rules, verbose=options.verbose, **how)
     neighbors, choices = None, dict[str, Decision]()
@@ -265,16 +267,19 @@ class InterruptedBlend(KeyboardInterrupt):
 
 
 def _unbiased(
-    fitted: FittedBlend, points: Points, held_out: HeldOut, options: BlendOptions, *, seed: int, threads: int
+    fitted: FittedBlend, points: Points, held_out: BlendHoldout, options: BlendOptions, *, seed: int, threads: int
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train the missing ones.
 
     Return None if the network has a time budget of its own: there is no time for a second one.
     """
-    rest, network_options = _without(held_out.points, points), options.network
+    network_options = options.network
     lacks_network = held_out.for_network is None and fitted.network is not None
     if lacks_network and network_options is not None and network_options.time_budget is not None:
         return None
+    if held_out.for_tree is not None and not lacks_network:
+        return fitted  # without a copy of the points
+    rest = _without(held_out.points, points)
     if held_out.for_tree is None:
         tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
         fitted = replace(fitted, tree=tree)

@@ -107,18 +107,20 @@ class Neighbors:
             index, weights = _weigh_features(limited, by_feature, rarity, rules)
             return cls(index, labels, weights, rarity, rules.powers[0], rules)
 
-        near, ndcg = {}, {}
+        near, by_option = {}, {}
         for rarity in rules.rarities:
             found = with_rarity(rarity)
             near[rarity] = found._nearest_others(points, start, k, threads)
-            ndcg[rarity] = max(found._ndcg_by_power(start, *near[rarity], threads).values(), key=np.mean)
+            by_option[rarity] = max(found._ndcg_by_power(start, *near[rarity], threads).values(), key=np.mean)
             del found  # hold one index at a time, since it may be large
-        by_rarity = choose([Option(f"rarity {each:g}", each) for each in ndcg], ndcg.__getitem__, rules.best)
+        options = [Option(f"rarity {each:g}", each) for each in by_option]
+        by_rarity = choose(options, by_option.__getitem__, rules.best)
         found = with_rarity(by_rarity.value)
         other = found._nearest_others(points, rest, k, threads)
         ids, products = (np.concatenate(both) for both in zip(near[found.rarity], other, strict=True))
-        ndcg = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
-        by_power = choose([Option(f"power {each:g}", each) for each in ndcg], ndcg.__getitem__, rules.best)
+        by_option = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
+        options = [Option(f"power {each:g}", each) for each in by_option]
+        by_power = choose(options, by_option.__getitem__, rules.best)
         return replace(found, power=by_power.value), {"rarity": by_rarity, "power": by_power}
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:

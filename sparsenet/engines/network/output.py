@@ -68,6 +68,9 @@ class SampledOutput:
     [('output.weight', (1000, 16)), ('output.bias', (1000, 1))]
     """
 
+    #: Labels in a block when all are scored. An attribute of the class, since pickles of version 0.1 do not hold it.
+    label_block = 8192
+
     def __init__(
         self,
         n_inputs: int,
@@ -83,7 +86,6 @@ class SampledOutput:
         optimizer: Optimizer | None = None,
         bias_optimizer: Optimizer | None = None,
     ) -> None:
-        self.label_block = 8192  # labels in a block when all are scored
         n_inputs, n_labels = integer("n_inputs", n_inputs, 0, MAX_WIDTH), integer("n_labels", n_labels, 1, MAX_WIDTH)
         n_negatives = integer("n_negatives", n_negatives, 1, MAX_WIDTH)
         if n_inputs == 0 and wide is None:

@@ -97,19 +97,20 @@ def decide(options: NetworkOptions, with_hidden: Sequence[F64], without: Sequenc
     if without:
         both, alone = (max(series, key=np.sum) for series in (with_hidden, without))
         hidden = _compared("with hidden units", both, "without hidden units", alone, options.rules.scouting)
+        because["hidden"] = hidden
         if hidden.value:
-            measured, because["hidden"] = without, hidden
-            options = replace(options, hidden=())
-    most, best = len(measured), int(np.argmax([scores.sum() for scores in measured]))
-    names = f"{most} passes", f"{best + 1} passes"
-    epochs = _compared(names[0], measured[-1], names[1], measured[best], options.rules.scouting)
-    if epochs.value:
+            measured, options = without, replace(options, hidden=())
+    *earlier, last = measured
+    if earlier:
+        best = int(np.argmax([scores.sum() for scores in earlier]))
+        epochs = _compared("all passes", last, f"{best + 1} passes", earlier[best], options.rules.scouting)
         because["epochs"] = epochs
-        options = replace(options, epochs=best + 1)
+        if epochs.value:
+            options = replace(options, epochs=best + 1)
     return replace(options, because=because)
 
 
 def _compared(default: str, usual: F64, name: str, measured: F64, rule: Rule) -> Decision:
     """Decide whether the measured option replaces the default."""
     decision = choose([Option(default, False), Option(name, True)], {False: usual, True: measured}.__getitem__, rule)
-    return decision._replace(why=f"{decision.why} of a first training")
+    return decision._replace(why=f"in a first training, {decision.why}")

@@ -206,12 +206,11 @@ def explain_trial(trainer: Trainer) -> Choices:
         width = trainer.network.output.n_inputs
         kept = "; the best epoch had them" if verdict.drops and width else ""
         found["hidden"] = verdict.hidden._replace(value=width, why=verdict.hidden.why + kept)
-    if epochs < trainer.config.epochs:
-        passes = verdict.passes if verdict is not None else None
-        if passes is None:
-            found["epochs"] = Decision(epochs, "the resumed run had it")
-        else:
-            found["epochs"] = passes._replace(value=epochs, why=f"{passes.why}, so training ends after the next one")
+    if verdict is not None and verdict.passes is not None:
+        end = ", so training ends after the next one" if epochs < trainer.config.epochs else ""
+        found["epochs"] = verdict.passes._replace(value=epochs, why=verdict.passes.why + end)
+    elif epochs < trainer.config.epochs:
+        found["epochs"] = Decision(epochs, "the resumed run had it")
     return found
 
 
@@ -220,10 +219,9 @@ def _decision(
 ) -> Decision:
     if options.resumed:
         return Decision(value, "the resumed run had it")
-    if name in options.because:
-        return options.because[name]._replace(value=value)
-    short_of = options.short_of.get(name)
-    return Decision(value, f"the most that fits into the {short_of}" if short_of else usual)
+    if name in options.short_of:
+        return Decision(value, f"the most that fits into the {options.short_of[name]}")
+    return options.because.get(name, Decision(value, usual))._replace(value=value)
 
 
 def report_choices(choices: Choices, verbose: bool | None) -> None:

@@ -261,7 +261,7 @@ class NetworkAnswers:
         return self.model.n_columns
 
     def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
-        """As of `LinearAnswers`."""
+        """See `LinearAnswers`."""
         labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
         for points in self._points(texts, threads):
             found, probabilities = self._probable(points, k, threads)
@@ -270,12 +270,12 @@ class NetworkAnswers:
         return np.concatenate(labels), np.concatenate(values)
 
     def winners(self, texts: list[str], threads: int) -> I32:
-        """As of `LinearAnswers`."""
+        """See `LinearAnswers`."""
         found = [self._best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
         return np.concatenate([np.empty(0, np.int32), *found])
 
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """As of `LinearAnswers`: most texts need only the best few labels; all are scored for the others."""
+        """See `LinearAnswers`. Most texts need only the best few labels; all are scored for the others."""
         k = min(self.competing, self.n_labels)
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for points in self._points(texts, threads):
@@ -298,7 +298,7 @@ class NetworkAnswers:
         return [own[above] for own, above in zip(labels, is_above, strict=True)]
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
-        """As of `LinearAnswers`."""
+        """See `LinearAnswers`."""
         if not self.exclusive:
             return self.model.calibration.probabilities(self.scores(texts, threads), exclusive=False)
         check_cells(len(texts), self.n_labels)
@@ -308,7 +308,7 @@ class NetworkAnswers:
         return all_labels
 
     def scores(self, texts: list[str], threads: int) -> F32:
-        """As of `LinearAnswers`."""
+        """See `LinearAnswers`."""
         check_cells(len(texts), self.n_labels)
         found = np.empty((len(texts), self.n_labels), np.float32)
         done, stats = 0, self.model.stats
@@ -320,12 +320,12 @@ class NetworkAnswers:
         return found[:, 1] - found[:, 0] if self.exclusive and self.n_labels == 2 else found
 
     def best(self, text: str) -> int:
-        """As of `LinearAnswers`."""
+        """See `LinearAnswers`."""
         (points,) = self._points([text], 1)
         return int(self._best(points, 1, 1)[0][0, 0])
 
     def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
-        """As of `LinearAnswers`: with the active units fixed, the score is a sum over features."""
+        """See `LinearAnswers`. With the active units fixed, the score is a sum over features."""
         arrays, stats = self.model.network.weights(), self.model.stats
         units = self.model.network.hidden_units(point, 1)[0]
         through = np.where(units > 0, arrays["output.weight"][number], 0).astype(np.float64)

@@ -119,12 +119,13 @@ def _batches(path: str, rules: FileRules) -> Iterator[TextBatch]:
         assert found.texts is not None
         lines = [None] * len(found.texts) if format == "parquet" else found.lines.tolist()
         batch = TextBatch(found.texts, found.labels or [[] for _ in found.texts], lines)
+        others = batch.labels
         if n_texts == 0:
-            text, labels = batch.texts[0], batch.labels[0]
-            may_be_header = may_be_header and _reads_like_names(text, len(rules.text)) and len(labels) == 1
-            may_be_header = may_be_header and _reads_like_names(labels[0], 1)
+            text, labels, others = batch.texts[0], batch.labels[0], others[1:]
+            may_be_header = may_be_header and len(labels) == 1 and _reads_like_names(labels[0], 1)
+            may_be_header = may_be_header and _reads_like_names(text, len(rules.text))
         # A header's label is in no other row.
-        may_be_header = may_be_header and not any(labels[0] in own for own in batch.labels[n_texts == 0 :])
+        may_be_header = may_be_header and not any(labels[0] in own for own in others)
         n_texts += len(batch.texts)
         n_empty += sum(not one or one.isspace() for one in batch.texts)
         yield batch

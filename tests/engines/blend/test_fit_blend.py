@@ -15,7 +15,7 @@ from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import candidates, fit_blend
 from sparsenet.engines.blend.candidates import UNKNOWN
 from sparsenet.engines.blend.combination import WEIGHTS, WITHOUT_NETWORK, Combination
-from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendOptions, HeldOut, HoldoutSize
+from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendHoldout, BlendOptions, HoldoutSize
 from sparsenet.engines.network import fit_network
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.tree import fit_tree
@@ -119,7 +119,7 @@ def test_no_holdout_if_one_side_has_no_label(without):
     labelled[getattr(holdout, without)] = False
     indptr = np.concatenate(([0], np.cumsum(labelled)))
     some = Rows(indptr, np.zeros(indptr[-1], np.int32), np.ones(indptr[-1], np.float32), 1)
-    assert size.draw(some, 3) == HeldOut()
+    assert size.draw(some, 3) == BlendHoldout()
     assert size.draw(some, 4).points is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -121,6 +122,9 @@ def test_a_hold_out_for_good_leaves_a_text_of_each_label(network):
         assert not set(range(422, 450)) & set(again.turns[0].held.tolist()), "each is the only text of its label"
     singles = rows([[i] for i in range(300)], 300)
     assert draw_holdout(singles, once, seed=0, for_good=network) is None, "none has another"
+    nearly = rows([[max(i, 9)] for i in range(300)], 300)
+    assert draw_holdout(nearly, replace(once, fewest=11), seed=0, for_good=network) is None, "ten measure too little"
+    assert draw_holdout(nearly, once, seed=0, for_good=network) is not None
     fewer = draw_holdout(rows(lists, 71), replace(once, most_scores=71 * 12), seed=0, for_good=network)
     assert fewer is not None
     assert len(fewer.turns[0].held) == 12
@@ -135,6 +139,18 @@ def test_the_hold_out_is_bounded_by_memory():
     assert held is not None
     assert len(held.turns) == HoldoutOptions.turns, "no more trainings, however little each tells"
     assert all(len(turn.held) < 20 for turn in held.turns)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_calibration_takes_the_announced_memory(exclusive):
+    rng, labels = np.random.default_rng(0), rows([[i % 300] for i in range(2000)], 300)
+    scores = rng.normal(-1, 1, (2000, 300)).astype(np.float32)
+    calibrating.fit(scores[:10], labels.slice(0, 10), exclusive=exclusive)  # imports
+    tracemalloc.start()
+    calibrating.fit(scores, labels, exclusive=exclusive)
+    peak = tracemalloc.get_traced_memory()[1] + scores.nbytes
+    tracemalloc.stop()
+    assert peak < HoldoutOptions.score_bytes * scores.size
 
 
 def test_few_texts_move_the_slope_a_little():

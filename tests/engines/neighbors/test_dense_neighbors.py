@@ -1,6 +1,6 @@
 """Neighbors of dense points: an exact comparison with all points."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -144,13 +144,27 @@ def test_nearest_points_count_more_if_all_cosines_are_near_one():
     assert Neighbors.learn(among_others, labels, 50, seed=0, threads=1)[0].power == 6
 
 
+@dataclass(frozen=True, eq=False)
+class Watched(Rows):
+    """Rows that record the sizes of their blocks."""
+
+    sizes: list[int] = field(default_factory=list)
+
+    def blocks(self, *size):
+        for part in super().blocks(*size):
+            self.sizes.append(len(part))
+            yield part
+
+
 def test_processes_queries_in_blocks():
     index = transpose(rows(TABLE))
-    found = []
-    for block_numbers in (1 << 22, 24 * 99 + 5, 1):
+    queries, found = rows(TABLE), []
+    for block_numbers, sizes in ((1 << 22, [700]), (24 * 99 + 5, [99] * 7 + [7]), (1, [1] * 700)):
         compared = SideBySide(index, dense_ids(index), block_numbers=block_numbers)
         near, products = np.empty((700, 5), np.int32), np.empty((700, 5), np.float32)
-        compared.nearest(rows(TABLE), near, products, 1)
+        watched = Watched(queries.indptr, queries.indices, queries.data, queries.width)
+        compared.nearest(watched, near, products, 1)
+        assert watched.sizes == sizes
         found.append((near, products))
     for near, products in found[1:]:
         np.testing.assert_array_equal(near, found[0][0])

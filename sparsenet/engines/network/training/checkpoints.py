@@ -127,7 +127,7 @@ class Checkpoint:
 
         With `may_drop_hidden`, the hidden units are dropped first if the interrupted run had dropped them. Raises
         CheckpointError for a checkpoint that is damaged or holds anything that this run could not have written; the
-        network is then unchanged, but for the state of its sampler.
+        weights are then unchanged.
         """
         if self._place is None or not is_there(self._place):
             return None
