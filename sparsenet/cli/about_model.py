@@ -23,7 +23,7 @@ from sparsenet.estimators.loading import CLASSES, load
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.selection.choose import Decision
-from sparsenet.storage.parts import nothing_believed
+from sparsenet.storage.parts import model_errors
 
 _COLUMNS = "columns of a matrix"
 #: Forms of labels for people, by `Target.kind`.
@@ -39,7 +39,7 @@ def collect(path: Path) -> dict[str, Any]:
         BlendClassifier: _about_blend,
         TextClassifier: _about_text,
     }[type(model)]
-    with nothing_believed():
+    with model_errors():
         found = about(model, metadata)
         settings = metadata["parameters"] | dict(_part_settings(metadata))
     state = checkpoint_of(path)

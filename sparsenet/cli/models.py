@@ -13,7 +13,7 @@ from sparsenet.estimators.loading import load
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.features.text import table_columns
-from sparsenet.storage.parts import nothing_believed
+from sparsenet.storage.parts import model_errors
 
 PointClassifier = ExtremeClassifier | TreeClassifier | BlendClassifier
 
@@ -32,7 +32,7 @@ def why_not_compressed(path: Path) -> str:
 
 def known_columns(path: Path) -> table_columns.KnownColumns | None:
     """Return the columns that a text model learnt from, if it has some; raise a ModelError for other directories."""
-    with nothing_believed():
+    with model_errors():
         return table_columns.unpack(storage.metadata(path))
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsenet.cli import option_values as check
-from sparsenet.cli.option_values import MOST, one_of, within
+from sparsenet.cli.option_values import MAX_INT, one_of, within
 
 #: Panels of the help, in its order. Options without a panel come first.
 POINTS = "Sparse points"
@@ -192,7 +192,7 @@ def table() -> tuple[CommandOption, ...]:
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
             default="1,3,5", check=check.ranks,
         ),
-        _number("k", 1, MOST, "Number of labels per answer.", commands=("predict",), default=5),
+        _number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5),
         *(
             CommandOption("format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS))
             for help, commands in ((FORMAT_HELP, ("train", "evaluate")), (TEXT_FORMAT_HELP, ("compress",)))
@@ -228,7 +228,7 @@ def table() -> tuple[CommandOption, ...]:
             shown="one label per text", essential=True, check=check.label_delimiter, **_table,
         ),
         _number(
-            "epochs", 1, MOST, "Passes over the data; an upper limit for a tree and for a linear text model.",
+            "epochs", 1, MAX_INT, "Passes over the data; an upper limit for a tree and for a linear text model.",
             shown="5 to 8 for a network, more on small data; 7 for a tree; 10 for a linear text model", sets="epochs",
         ),
         *(
@@ -269,7 +269,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         *(
             _number(
-                f"{noun}s", 1, MOST, f"Number of {noun}s, if the svmlight files do not contain the last one.",
+                f"{noun}s", 1, MAX_INT, f"Number of {noun}s, if the svmlight files do not contain the last one.",
                 refusals={"text": f"a text model counts its {noun}s itself: leave it out"}, **_points,
             )
             for noun in ("feature", "label")
@@ -325,10 +325,10 @@ def table() -> tuple[CommandOption, ...]:
             **_network,
         ),
         _number(
-            "negatives", 1, MOST, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
+            "negatives", 1, MAX_INT, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
         ),
         _number(
-            "wide_budget", 1, MOST, "Most features per label in the wide path.", shown="1024, or what fits",
+            "wide_budget", 1, MAX_INT, "Most features per label in the wide path.", shown="1024, or what fits",
             sets="wide_budget", **_network,
         ),
         CommandOption(
@@ -340,7 +340,7 @@ def table() -> tuple[CommandOption, ...]:
             check=one_of("bce", "softmax"), sets="loss", **_network,
         ),
         _number(
-            "patience", 1, MOST, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.",
+            "patience", 1, MAX_INT, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.",
             shown="never",
             sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
         ),
@@ -373,15 +373,15 @@ def table() -> tuple[CommandOption, ...]:
             kinds=OF_BLENDS | {"tree", "text"},
         ),
         _number(
-            "beam", 1, MOST, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
+            "beam", 1, MAX_INT, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
             kinds=OF_BLENDS | {"tree"},
         ),
         _number(
-            "candidates", 1, MOST, "Labels that the tree of a blend proposes for each point.",
+            "candidates", 1, MAX_INT, "Labels that the tree of a blend proposes for each point.",
             shown="32, or 128 where better", sets="candidates", **_blend,
         ),
         _number(
-            "neighbors", 0, MOST, "Training points of a blend that vote; with 0 the model does not store them.",
+            "neighbors", 0, MAX_INT, "Training points of a blend that vote; with 0 the model does not store them.",
             shown="50", sets="n_neighbors", **_blend,
         ),
         # --- machine and time ---

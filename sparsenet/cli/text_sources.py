@@ -15,7 +15,7 @@ from sparsenet.cli import usage
 from sparsenet.cli.models import known_columns
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.columns import Column
-from sparsenet.data.dialect import USUAL, Dialect
+from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.fasttext import LABEL, split_labels
 from sparsenet.data.formats import TableFormat, is_npz, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
@@ -40,7 +40,7 @@ class TextSource:
     text: list[str] = field(default_factory=lambda: ["text"])
     target: str = "label"
     label_delimiter: str | None = None
-    dialect: Dialect = USUAL
+    dialect: Dialect = DEFAULT
     batch_rows: int = 4096
 
     def read(self) -> TextFile:
@@ -200,7 +200,7 @@ def validation_source(source: TextSource, valid: Path | None, format: str) -> Te
     refuse_stdin_twice({"TRAIN": source.path, "--valid": valid})
     other = replace(source, path=valid, format=_read_as(valid, "auto" if text_format(valid) else format))
     if other.format in ("jsonl", "parquet"):
-        return replace(other, dialect=USUAL)
+        return replace(other, dialect=DEFAULT)
     return other if other.format == source.format else replace(other, dialect=replace(other.dialect, delimiter=None))
 
 

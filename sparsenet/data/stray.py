@@ -17,10 +17,10 @@ from sparsenet.data.errors import DataError
 
 Kind = Literal["feature", "label"]
 #: Up to this many empty columns need no warning: they take a few hundred megabytes at most.
-MANY = 1_000_000
+MAX_EMPTY_COLUMNS = 1_000_000
 #: Bytes of memory that training needs for a column. Measured on 10^8 columns, for each feature and each label: network
 #: 18 and 62 bytes, tree 35 and 50, blend 35 and 95.
-LEAST_BYTES = {"feature": 16, "label": 64}
+BYTES_PER_COLUMN = {"feature": 16, "label": 64}
 
 
 class LargestId:
@@ -32,8 +32,8 @@ class LargestId:
         self.line = 0
 
     def note(self, block: Block, indptr: NDArray[np.int64], ids: NDArray[Any]) -> None:
-        """Update the largest id with the rows of a block. Ids up to `MANY` need no warning and are ignored."""
-        if len(ids) == 0 or ids.max() <= max(self.id, MANY):
+        """Update the largest id with the rows of a block. Ids up to `MAX_EMPTY_COLUMNS` need no warning and are ignored."""
+        if len(ids) == 0 or ids.max() <= max(self.id, MAX_EMPTY_COLUMNS):
             return
         entry = int(ids.argmax())
         self.id = int(ids[entry])
@@ -41,7 +41,7 @@ class LargestId:
 
     def check(self, path: str, ids: NDArray[Any]) -> None:
         """Warn if the largest id is out of proportion; raise a DataError if a model of that width exceeds memory."""
-        if self.id <= MANY:
+        if self.id <= MAX_EMPTY_COLUMNS:
             return
         following = int(ids.max(where=ids != self.id, initial=-1))
         n_others = len(np.unique(ids[: 1 << 16])) - 1  # a few different ids are enough for the test
@@ -52,7 +52,7 @@ class LargestId:
             f"{self.kind} {self.id} is far beyond all others, the next is {following}: correct it, or number the "
             f"{self.kind}s densely, because a model holds all columns up to it, and {empty} of them are empty"
         )
-        needed, available = (self.id + 1) * LEAST_BYTES[self.kind] >> 20, available_memory() >> 20
+        needed, available = (self.id + 1) * BYTES_PER_COLUMN[self.kind] >> 20, available_memory() >> 20
         if needed > available:
             raise DataError(path, self.line, f"{problem}; they take {needed} MB or more, there are {available} MB")
         right = f"if it is right, say so with n_{self.kind}s={self.id + 1}"
@@ -75,7 +75,7 @@ def is_out_of_proportion(
     False
     """
     share = (following + 1) / (largest + 1)
-    return largest - following > MANY and share * min_ratio < 1 and share**n_others < chance
+    return largest - following > MAX_EMPTY_COLUMNS and share * min_ratio < 1 and share**n_others < chance
 
 
 def line_of(block: Block, row: int, n_rows: int) -> int:

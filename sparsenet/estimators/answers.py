@@ -35,7 +35,7 @@ class AnswersMixin:
     #: Extra labels to rank at first, in case some of the best k are excluded. A blend ranks at least 32 labels anyway.
     _spare = 16
     #: Maximum number of excluded labels passed to the search, which then goes further. 0 if the search is exact.
-    _most_unwanted = 0
+    _max_extra_beam = 0
 
     @property
     def fitted_(self) -> Any:
@@ -63,16 +63,16 @@ class AnswersMixin:
         """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""
         self._fitted = replace(self._fitted, validation=dict(scores))
 
-    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.
 
-        The caller will drop about `unwanted` labels afterwards, so the search goes further by this number.
+        The caller will drop about `n_dropped` labels afterwards, so the search goes further by this number.
         """
         raise NotImplementedError
 
-    def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+    def _best(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         """Return the k best labels and probabilities; points without known features get the most frequent labels."""
-        labels, p = self._best_by_features(features, k, unwanted)
+        labels, p = self._best_by_features(features, k, n_dropped)
         self._fitted.seen.answer_blank(features, labels, p)
         return labels, p
 
@@ -159,12 +159,12 @@ class AnswersMixin:
         # best labels are usually excluded, so start with fewer, and rank more only for the points that need it. The
         # answer for a point must not depend on other points.
         more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
-        enough, unwanted = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._most_unwanted)
+        enough, n_dropped = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._max_extra_beam)
         n_ranked, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
         best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
         while len(waiting):
-            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
-                group = waiting[(n_ranked[waiting] == n) & (unwanted[waiting] == passed)]
+            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), n_dropped[waiting].tolist(), strict=True))):
+                group = waiting[(n_ranked[waiting] == n) & (n_dropped[waiting] == passed)]
                 at_a_time = max(min(POINTS_AT_A_TIME, max_ranked // n), 1)
                 for points in np.array_split(group, -(-len(group) // at_a_time)):
                     labels, block_p = self._best(features.take(points), n, passed)

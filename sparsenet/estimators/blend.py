@@ -26,14 +26,14 @@ from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, N
 from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.network.training.checkpoints import check_classifier, is_there
-from sparsenet.engines.tree.tree_shape import bytes_a_feature
+from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, with_features
-from sparsenet.estimators.tree import MOST_UNWANTED, TreeClassifier
+from sparsenet.estimators.tree import MAX_EXTRA_BEAM, TreeClassifier
 from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
@@ -138,7 +138,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
 
     _fitted: FittedBlend
 
-    _most_unwanted = MOST_UNWANTED
+    _max_extra_beam = MAX_EXTRA_BEAM
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            of_tree = bytes_a_feature(labels.width, self._threads())
+            of_tree = bytes_per_feature(labels.width, self._threads())
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if self.n_neighbors > 0 else of_tree)
             how: dict[str, Any] = {"threads": self._threads()}
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
@@ -329,11 +329,11 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             )
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
 
-    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
-        """Return the k best labels of each point and their probabilities; widen the search by `unwanted`."""
+    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their probabilities; widen the search by `n_dropped`."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         combination = self._combination()
-        for own, found, scores in self._ranked(features, max(self._candidates(), k), unwanted):
+        for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped):
             labels[own], p[own] = found[:, :k], combination.probabilities(scores[:, :k])
         return labels, p
 
@@ -342,10 +342,10 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         labels, p = self._best(features, self._candidates())
         return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
 
-    def _ranked(self, features: Rows, n: int, unwanted: int = 0) -> Iterator[tuple[slice, I32, F32]]:
+    def _ranked(self, features: Rows, n: int, n_dropped: int = 0) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
         beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
-        return self._fitted.rank(features, n, k=k, beam=beam, threads=self._threads(), unwanted=unwanted)
+        return self._fitted.rank(features, n, k=k, beam=beam, threads=self._threads(), n_dropped=n_dropped)
 
     def _combination(self) -> Combination | Version1Combination:
         return self._fitted.combining(self._neighbors()[1])

@@ -333,7 +333,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def _options(self) -> NetworkOptions:
         return NetworkOptions.of(self.get_params(deep=False))
 
-    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         return inference.topk(self.network_, features, k, self._threads())
 
     def _best_label(self, features: Rows) -> I32:

@@ -21,7 +21,7 @@ from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
 #: Most bytes of an array of names of fixed width, and the most times that it may exceed the size of the names.
-USUAL_ROOM, MOST_TIMES = 1 << 26, 64
+FIXED_WIDTH_BYTES, MAX_PADDING_FACTOR = 1 << 26, 64
 #: Types of labels and indicators, as NumPy writes them.
 _DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
 
@@ -57,7 +57,7 @@ def pack_common(header: Header, fitted: Any) -> tuple[Arrays, dict[str, Any]]:
     """Convert a header, and the labels, scaling and label statistics of a fitted model, to arrays and JSON."""
     names, scaling = header.feature_names, fitted.scaling
     labels, about_target = pack_labels(fitted.target)
-    seen, about_seen = _pack_seen(fitted.seen)
+    seen, about_seen = _pack_label_stats(fitted.seen)
     arrays = {**labels, **seen}
     if names is not None:
         arrays |= pack_strings(names.tolist(), "features")
@@ -88,7 +88,7 @@ def unpack_common(arrays: Arrays, metadata: Mapping[str, Any]) -> Common:
         scaling = replace(scaling, decision=unpack_decision(metadata["scaling_choice"]))
         if scaling.explained().value != scaling.kind:
             raise ModelError(f"the scaling is {scaling.kind!r}, but {scaling.explained().value!r} was chosen")
-    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    seen = unpack_label_stats(arrays, metadata, scaling.kind, len(target.classes), n_features)
     return Common(Header(metadata["parameters"], n_features, names), target, scaling, seen)
 
 
@@ -116,7 +116,9 @@ def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
     Fixed width stores every name at the length of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
     """
     room, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
-    return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
+    return np.array(
+        names, dtype=str if fixed_width and room <= max(FIXED_WIDTH_BYTES, MAX_PADDING_FACTOR * own) else object
+    )
 
 
 def _unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
@@ -134,8 +136,8 @@ def _unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     return Scaling(kind, centre, factor)
 
 
-def _pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
-    """Convert label statistics to arrays and manifest numbers for `unpack_seen`."""
+def _pack_label_stats(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
+    """Convert label statistics to arrays and manifest numbers for `unpack_label_stats`."""
     arrays: Arrays = {"counts": seen.label_counts}
     if seen.features is None:
         return arrays, {"n_points": seen.n_points, "n_blank": None}
@@ -146,7 +148,9 @@ def _pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
     return arrays, {"n_points": seen.n_points, "n_blank": seen.n_blank}
 
 
-def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int) -> LabelStats:
+def unpack_label_stats(
+    arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int
+) -> LabelStats:
     """Restore and check the label statistics of a saved model with a scaling of this `kind`."""
     counts, n_points = arrays["counts"], integer("n_points", about["n_points"], 0)
     if counts.shape != (n_labels,) or not _are_counts(counts):

@@ -116,11 +116,13 @@ class LabelStats:
     @cached_property
     def _most_frequent(self) -> tuple[I32, F32]:
         """All labels, the most probable for a blank point first, and the probability of each label."""
-        shares = usual_shares(self.label_counts, self.n_points, self.blank_counts, self.n_blank).astype(np.float32)
+        shares = smoothed_frequencies(self.label_counts, self.n_points, self.blank_counts, self.n_blank).astype(
+            np.float32
+        )
         return np.argsort(-shares, kind="stable").astype(np.int32), shares
 
 
-def usual_shares(
+def smoothed_frequencies(
     counts: I64, n_points: int, blank_counts: I64, n_blank: int, *, prior_points: int = 10
 ) -> NDArray[np.float64]:
     """Estimate the label probabilities of a point without features.

@@ -30,7 +30,7 @@ def check_kind(metadata: Mapping[str, Any], kind: str) -> None:
 
 
 @contextmanager
-def nothing_believed() -> Iterator[None]:
+def model_errors() -> Iterator[None]:
     """Turn whatever goes wrong with the parts of a saved model into a ModelError."""
     try:
         yield

@@ -76,7 +76,7 @@ def propose(
     k: int,
     beam: int,
     threads: int,
-    unwanted: int = 0,
+    n_dropped: int = 0,
     weights: Rows | None = None,
     beam_factor: int = 2,
     tree_share: int = 2,
@@ -87,7 +87,7 @@ def propose(
     ----------
     beam : int
         Beam width of the tree in training.
-    unwanted : int
+    n_dropped : int
         Number of labels that the caller drops afterwards; the beam widens by it.
     weights : Rows, optional
         Weights of each point's neighbors, instead of a search.
@@ -96,7 +96,7 @@ def propose(
     tree_share : int
         Labels that the tree proposes for each one that the neighbors propose.
     """
-    labels, scores = parts.tree.rank(points, n, beam=beam_factor * beam + unwanted, threads=threads)
+    labels, scores = parts.tree.rank(points, n, beam=beam_factor * beam + n_dropped, threads=threads)
     penalties = np.where(np.isneginf(scores), UNKNOWN, np.sqrt(-scores))
     neighbors = parts.neighbors if k > 0 else None
     if neighbors is not None:

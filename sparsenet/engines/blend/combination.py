@@ -17,7 +17,7 @@ WEIGHTS = (0.5, 0.5, 2.2)
 #: Without a network the tree's penalty stands in for its opinion.
 WITHOUT_NETWORK = (1.0, 0.0, 2.0)
 #: Slope, shift and fall of probabilities without a hold-out, and the prior mean with one.
-USUAL_CURVE = (1.0, 0.0, 0.3)
+DEFAULT_CURVE = (1.0, 0.0, 0.3)
 #: Slope and temperature are at least this: negative ones would reverse the order, and columns without a candidate would
 #: have a probability.
 FLATTEST = 1e-3
@@ -38,9 +38,9 @@ class Combination:
     """
 
     weights: tuple[float, float, float] = WEIGHTS
-    slope: float = USUAL_CURVE[0]
-    shift: float = USUAL_CURVE[1]
-    fall: float = USUAL_CURVE[2]
+    slope: float = DEFAULT_CURVE[0]
+    shift: float = DEFAULT_CURVE[1]
+    fall: float = DEFAULT_CURVE[2]
     temperature: float = 1.0
 
     def rank(self, candidates: Candidates, n: int, label_counts: I64) -> tuple[I32, F32]:
@@ -81,7 +81,7 @@ class Combination:
         ranks = np.broadcast_to(-np.log(np.arange(1, scores.shape[1] + 1)), scores.shape)
         some = scores > LOWEST
         x = np.stack((scores, np.ones_like(scores), ranks), axis=-1)[some].astype(np.float64)
-        usual, found = np.array(USUAL_CURVE), right[some]
+        usual, found = np.array(DEFAULT_CURVE), right[some]
         slope, shift, fall = newton(logistic_loss(x, found), usual, precision)
         if slope < FLATTEST:
             flat = logistic_loss(x[:, 1:], found, offset=FLATTEST * x[:, 0])

@@ -45,21 +45,21 @@ class HoldoutSize:
 
     From `from_network` points on, one in `every` is held out, between `least` and `most`, and the network is trained
     without them. From `from_tree` points on, so is the tree. With fewer points a tenth is held out, if that
-    is at least `least_of_few`. Further parts are then trained without it, and the final ones learn all points.
+    is at least `min_held_of_few`. Further parts are then trained without it, and the final ones learn all points.
     """
 
     every: int = AUTO.held_one_in
-    least: int = AUTO.least_held
-    most: int = AUTO.most_held
+    least: int = AUTO.min_held
+    most: int = AUTO.max_held
     from_network: int = 1 << 13
     from_tree: int = 1 << 16
-    least_of_few: int = 128
+    min_held_of_few: int = 128
 
     def draw(self, labels: Rows, seed: int) -> HeldOut:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
         n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else n // 10
-        if n_held < self.least_of_few:
+        if n_held < self.min_held_of_few:
             return HeldOut()
         # Scouting also holds out a tenth of few points, with the same seed: those here must be others.
         holdout = Holdout.draw(n, n_held, seed if n >= self.from_network else seed + 1)
@@ -138,7 +138,7 @@ class FittedBlend:
         return Parts(self.tree, network, self.neighbors if with_neighbors else None)
 
     def rank(
-        self, points: Rows, n: int, *, k: int, beam: int, threads: int, unwanted: int = 0, cells: int = 1 << 18
+        self, points: Rows, n: int, *, k: int, beam: int, threads: int, n_dropped: int = 0, cells: int = 1 << 18
     ) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points: their slice, their n best labels and the scores, best first.
 
@@ -148,7 +148,7 @@ class FittedBlend:
             Neighbors of a point; 0 for none.
         beam : int
             Beam width of the tree in training.
-        unwanted : int
+        n_dropped : int
             Number of labels that the caller drops afterwards.
         cells : int
             Candidates, or neighbors, of a block: about 100 bytes each.
@@ -156,7 +156,7 @@ class FittedBlend:
         done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
         for block in points.blocks(max(1, cells // max(n, k))):
             own = slice(done, done + len(block))
-            proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, unwanted=unwanted)
+            proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, n_dropped=n_dropped)
             yield own, *combination.rank(proposed, n, self.seen.label_counts)
             done = own.stop
 

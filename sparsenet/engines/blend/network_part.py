@@ -23,7 +23,7 @@ from sparsenet.selection.holdout import Holdout
 #: The classifier named in checkpoints.
 TRAINED_FOR = "BlendClassifier"
 #: A network after less than this share of its passes adds nothing to tree and neighbors (bench/notes/blends.md).
-LEAST_PASSES = 1 / 3
+MIN_EPOCH_FRACTION = 1 / 3
 #: Entries of a fingerprint that depend on the built network or on the time left.
 UNKNOWN_YET = {*DATA[4:], "trial", "may_end", "hidden", "activation", "dropout", "wide_budget", "parameters"}
 
@@ -32,13 +32,13 @@ def enough_passes(options: NetworkOptions, n_points: int) -> float:
     """Return the passes after which a network helps, however many were requested."""
     options = options.for_points(n_points)
     usual = replace(options, epochs=None).n_epochs(n_points)
-    return LEAST_PASSES * min(options.n_epochs(n_points), usual)
+    return MIN_EPOCH_FRACTION * min(options.n_epochs(n_points), usual)
 
 
 def is_trained_enough(fitted: FittedNetwork, passes: float) -> bool:
     """Tell whether a network took these passes, or that share of the smaller number that scouting chose."""
     found = fitted.choices["epochs"].value if "epochs" in fitted.choices else math.inf
-    return bool(len(fitted.history) >= min(passes, LEAST_PASSES * found))
+    return bool(len(fitted.history) >= min(passes, MIN_EPOCH_FRACTION * found))
 
 
 def within(

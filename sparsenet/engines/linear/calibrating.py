@@ -48,7 +48,7 @@ def fit_softmax(
     costs: F32 | None = None,
     *,
     curvature: float = 0.0,
-    most_shift: float = 1.0,
+    max_shift: float = 1.0,
 ) -> SoftmaxFit:
     """Fit the softmax of exclusive labels: its steepness, and a shift of each label's scores by its frequency.
 
@@ -61,7 +61,7 @@ def fit_softmax(
         Training texts of each label; without them all shifts are 0.
     costs : ndarray of shape (n_labels,), optional
         Weights of the texts of each label.
-    most_shift : float
+    max_shift : float
         Largest shift: the distance from a score of 0 to 1, where the loss of training becomes 0. Uninformative scores
         would get shifts that later learning could not overcome.
     """
@@ -80,7 +80,7 @@ def fit_softmax(
         logs -= logs.mean()
         log_steepness, by_frequency = _fit_softmax(exact, logs, right, weights)
         # Shifts only raise rare labels: otherwise texts without a clear label would lower them.
-        shifts = np.clip(min(by_frequency, 0.0) * logs / math.exp(log_steepness), -most_shift, most_shift)
+        shifts = np.clip(min(by_frequency, 0.0) * logs / math.exp(log_steepness), -max_shift, max_shift)
     log_p = bent(exact + shifts, curvature)
     log_steepness, _ = _fit_softmax(log_p, nothing, right, weights)
     return SoftmaxFit(min(max(math.exp(log_steepness), STEEPNESS[0]), STEEPNESS[1]), shifts)
@@ -129,7 +129,7 @@ def _best_threshold(
     missed: int,
     *,
     steps: int = 1000,
-    most_chosen: int = 3,
+    max_chosen: int = 3,
     prior_true: int = 100,
 ) -> float:
     """Return the probability threshold with the best F1 over all pairs of a text and a label.
@@ -141,14 +141,14 @@ def _best_threshold(
     ----------
     steps : int
         Size of the grid, on the square root of the probability: with many labels the threshold is small.
-    most_chosen : int
+    max_chosen : int
         Most labels chosen for each true one. Without this bound, useless probabilities would choose all labels.
     """
     n_true = np.count_nonzero(truth) + missed
     right, chosen = (
         np.histogram(np.sqrt(some), steps, (0, 1))[0][::-1].cumsum() for some in (probabilities[truth], probabilities)
     )
-    f1 = np.where(chosen <= most_chosen * n_true, 2 * right / np.maximum(chosen + n_true, 1), 0)
+    f1 = np.where(chosen <= max_chosen * n_true, 2 * right / np.maximum(chosen + n_true, 1), 0)
     half = float(f1.max()) / 2
     if half == 0:
         return Calibration.threshold

@@ -141,7 +141,7 @@ def reconfigure(network: Network, made: Network, options: NetworkOptions) -> Non
         output.wide.configure(replace(output.wide.config, optimizer=optimizer))
         optimizers[output.wide.weight.name] = optimizer
     for parameter in network.parameters():
-        parameter.go_on_by(optimizers[parameter.name])
+        parameter.set_optimizer(optimizers[parameter.name])
 
 
 def check_layout(made: Network, network: Network) -> None:

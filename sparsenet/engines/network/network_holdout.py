@@ -61,7 +61,7 @@ def split_points(
         points, given = _apart(points, _n_validation(options, n_points), seed)
     if given is not None:
         validation = _as_validation(given)
-        enough = held is None and len(given[0]) >= options.rules.least_held
+        enough = held is None and len(given[0]) >= options.rules.min_held
         return TrainingPoints(points, validation, validation if enough else held and _as_validation(held))
     if held is None and options.may_lose_hidden(n_labels) and n_points >= options.rules.trial_from:
         points, held = _apart(points, options.rules.n_held(n_points), seed)

@@ -44,15 +44,15 @@ class AutoRules:
 
     Attributes
     ----------
-    fewest_epochs, most_epochs, least_steps, enough_steps : int
-        Passes: `most_epochs`; fewer on data that has `enough_steps` before, more if `least_steps` take more.
+    min_epochs, max_epochs, min_steps, enough_steps : int
+        Passes: `max_epochs`; fewer on data that has `enough_steps` before, more if `min_steps` take more.
     trial_after : int
         The trial of hidden units comes after one `trial_after`-th of the passes.
     all_labels, negatives : int
         Up to `all_labels` labels, all are negatives. More than `negatives` random ones gain nothing: the labels of the
         other points of the batch are negatives, too.
-    batch_sizes, steps_per_pass : tuple of int, int
-        The largest batch that leaves `steps_per_pass`.
+    batch_sizes, steps_per_epoch : tuple of int, int
+        The largest batch that leaves `steps_per_epoch`.
     rate, dense_factor : float
         Learning rate for the smallest batch, growing with the root of the batch size. Dense points take `dense_factor`
         times as much: their gradients average over the whole batch.
@@ -62,27 +62,27 @@ class AutoRules:
         Hidden units and wide weights of a label; the next lower one if memory or time is short.
     rate_after_fit : float
         Fraction of the rates for further training of a model from `fit`: full rates cost up to 2.7 points of P@1.
-    trial_from, held_one_in, least_held, most_held : int
-        From `trial_from` points on, one in `held_one_in` is held out for the trial, between `least_held` and
-        `most_held`.
-    scouting_one_in, scouting_least, scouting_scores : int
-        A first training to choose the epochs holds out one point in `scouting_one_in`. It needs `scouting_least` of
-        them, and `scouting_scores` bounds the scores that it computes after each pass.
+    trial_from, held_one_in, min_held, max_held : int
+        From `trial_from` points on, one in `held_one_in` is held out for the trial, between `min_held` and
+        `max_held`.
+    scouting_one_in, scouting_min_held, scouting_max_scores : int
+        A first training to choose the epochs holds out one point in `scouting_one_in`. It needs `scouting_min_held` of
+        them, and `scouting_max_scores` bounds the scores that it computes after each pass.
     trial : TrialRules
         The evidence that decisions of the trial need.
     scouting : Rule
         The evidence that fewer passes, or no hidden units, need in a first training.
     """
 
-    fewest_epochs: int = 5
-    most_epochs: int = 8
-    least_steps: int = 400
+    min_epochs: int = 5
+    max_epochs: int = 8
+    min_steps: int = 400
     enough_steps: int = 2500
     trial_after: int = 3
     all_labels: int = 1024
     negatives: int = 256
     batch_sizes: tuple[int, ...] = (256, 512, 1024)
-    steps_per_pass: int = 128
+    steps_per_epoch: int = 128
     rate: float = 4e-3
     dense_factor: float = 3
     wide_rate: float = 0.6
@@ -91,17 +91,17 @@ class AutoRules:
     rate_after_fit: float = 0.25
     trial_from: int = 16384
     held_one_in: int = 64
-    least_held: int = 512
-    most_held: int = 2048
+    min_held: int = 512
+    max_held: int = 2048
     scouting_one_in: int = 10
-    scouting_least: int = 400
-    scouting_scores: int = 1 << 27
+    scouting_min_held: int = 400
+    scouting_max_scores: int = 1 << 27
     trial: TrialRules = field(default_factory=TrialRules)
     scouting: Rule = field(default_factory=lambda: Rule("share of right labels"))
 
     def n_held(self, n_points: int) -> int:
         """Return the size of the hold-out for the trial."""
-        return min(max(n_points // self.held_one_in, self.least_held), self.most_held)
+        return min(max(n_points // self.held_one_in, self.min_held), self.max_held)
 
 
 AUTO = AutoRules()
@@ -262,18 +262,18 @@ class NetworkOptions:
     def scouts(self, n_points: int) -> bool:
         """Tell whether a first training chooses the epochs: if there are so many that they may overfit."""
         is_free = self.epochs is None and self.time_budget is None
-        return is_free and self.n_epochs(n_points) > self.rules.most_epochs
+        return is_free and self.n_epochs(n_points) > self.rules.max_epochs
 
     def n_for_scouting(self, n_points: int, n_labels: int) -> int:
         """Return how many points a first training leaves out; 0 without one."""
-        n_held = min(n_points // self.rules.scouting_one_in, self.rules.scouting_scores // n_labels)
-        return n_held if self.scouts(n_points) and n_held >= self.rules.scouting_least else 0
+        n_held = min(n_points // self.rules.scouting_one_in, self.rules.scouting_max_scores // n_labels)
+        return n_held if self.scouts(n_points) and n_held >= self.rules.scouting_min_held else 0
 
     def for_points(self, n_points: int, *, dense: bool = False) -> NetworkOptions:
         """Return the options with batch size and learning rate for `n_points`, where these are "auto"."""
         options = self
         if "batch_size" in self.auto:
-            fitting = [size for size in self.rules.batch_sizes if n_points >= size * self.rules.steps_per_pass]
+            fitting = [size for size in self.rules.batch_sizes if n_points >= size * self.rules.steps_per_epoch]
             options = replace(options, batch_size=max(fitting, default=self.rules.batch_sizes[0]))
         if "learning_rate" in self.auto:
             faster = dense and isinstance(self.optimizer, Adam)
@@ -313,9 +313,9 @@ class NetworkOptions:
         """Return the number of passes over `n_points`."""
         if self.epochs is not None:
             return self.epochs
-        steps_a_pass = -(-n_points // self.batch_size)
-        enough, least = -(-self.rules.enough_steps // steps_a_pass), -(-self.rules.least_steps // steps_a_pass)
-        return max(self.rules.fewest_epochs, min(self.rules.most_epochs, enough), least)
+        steps_per_epoch = -(-n_points // self.batch_size)
+        enough, least = -(-self.rules.enough_steps // steps_per_epoch), -(-self.rules.min_steps // steps_per_epoch)
+        return max(self.rules.min_epochs, min(self.rules.max_epochs, enough), least)
 
 
 def is_auto(value: Any) -> bool:

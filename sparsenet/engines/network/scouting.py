@@ -36,7 +36,7 @@ def scout(options: NetworkOptions, points: TrainingPoints, *, held: int, seed: i
     if split is None:
         return options
     rest, held_out = split
-    if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_scores:
+    if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_max_scores:
         return options
     held += own_bytes([*rest, *held_out], arrays_of(*points.train))
     network, built = build(replace(options, verbose=False), *rest, held=held, seed=seed, threads=threads)

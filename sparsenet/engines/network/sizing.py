@@ -22,7 +22,7 @@ from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
-from sparsenet.engines.network.training.fingerprint import AFRESH
+from sparsenet.engines.network.training.fingerprint import RESTART
 from sparsenet.features.scaling import Scaling
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
@@ -70,12 +70,12 @@ def fit_into_time(
     *,
     seed: int,
     threads: int,
-    seconds_a_step: Callable[..., float] | None = None,
+    seconds_per_step: Callable[..., float] | None = None,
 ) -> NetworkOptions:
     """Return the widest options whose fewest passes fit into the seconds left.
 
     Five passes of the wide path are better than fewer of both paths (bench/README.md, Time budgets). Steps of the
-    narrowest and the widest network are timed, by `seconds_a_step` if given. Validation after each pass and rehashing
+    narrowest and the widest network are timed, by `seconds_per_step` if given. Validation after each pass and rehashing
     of rows are not included.
     """
     widths = _widths(options)
@@ -84,13 +84,13 @@ def fit_into_time(
     if left() <= 0:
         return _reduced(options, "time", hidden=widths[-1])
     most = 0.05 * left()
-    timed = seconds_a_step or _seconds_a_step
+    timed = seconds_per_step or _seconds_per_step
     fast, slow = (
         timed(make(replace(options, hidden=hidden)), points, options, most, seed=seed, threads=threads)
         for hidden in (widths[-1], widths[0])
     )
     n_points = len(points[0])
-    n_steps = min(options.rules.fewest_epochs, options.n_epochs(n_points)) * -(-n_points // options.batch_size)
+    n_steps = min(options.rules.min_epochs, options.n_epochs(n_points)) * -(-n_points // options.batch_size)
     for hidden in widths[:-1]:
         share = (sum(hidden) - sum(widths[-1])) / (sum(widths[0]) - sum(widths[-1]))
         if n_steps * (fast + share * max(slow - fast, 0.0)) <= left():
@@ -98,7 +98,7 @@ def fit_into_time(
     return _reduced(options, "time", hidden=widths[-1])
 
 
-def _seconds_a_step(
+def _seconds_per_step(
     network: Network,
     points: tuple[Rows, Rows],
     options: NetworkOptions,
@@ -154,7 +154,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
         if not possible[name]:
             raise CheckpointError(
                 f"{checkpoint} is the checkpoint of a run with {name}={value}, which {name}='auto' would not choose: "
-                f"set {name} to that, or {AFRESH}"
+                f"set {name} to that, or {RESTART}"
             )
     return replace(options, resumed=True, **kept)
 

@@ -22,7 +22,7 @@ from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
 from sparsenet.engines.text import unknown
 from sparsenet.engines.text.text_answers import LinearAnswers
-from sparsenet.engines.text.text_network import MOST_FEATURES, NetworkAnswers, NetworkModel
+from sparsenet.engines.text.text_network import MAX_FEATURES, NetworkAnswers, NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
@@ -146,8 +146,8 @@ def _fit_linear(
     else:
         model = model.calibrated(unmeasured(problem.labels.width, exclusive=exclusive))
     is_empty = np.diff(problem.rows.indptr) == 0
-    shares = unknown.label_shares(problem.labels, is_empty, problem.costs, exclusive=exclusive)
-    model = unknown.with_shares(model, shares, exclusive=exclusive)
+    shares = unknown.label_frequencies(problem.labels, is_empty, problem.costs, exclusive=exclusive)
+    model = unknown.with_probabilities(model, shares, exclusive=exclusive)
     score, found = None if measured is None else measured.score, [one.described() for one in tried]
     return FittedText(
         corpus.target, vocabulary, model, counts, len(problem.labels), score=score, search=found, decisions=choices
@@ -163,7 +163,7 @@ def fit_network(
     """
     labels, threads, score = problem.labels, problem.threads, None
     _check_suits_network(options)
-    vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, most=MOST_FEATURES)
+    vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, most=MAX_FEATURES)
 
     def points_and_labels(texts: I64 | None) -> tuple[Rows, Rows]:
         rows = problem.rows if texts is None else problem.rows.take(texts, problem.spill)
@@ -228,7 +228,7 @@ def _refit_linear(
     """Train a linear model further; `places` are the new positions of its features and labels."""
     features, where = places
     n_labels, n_new, exclusive = problem.labels.width, len(problem.labels), problem.exclusive
-    if len(vocabulary) * n_labels > rules.most_dense:
+    if len(vocabulary) * n_labels > rules.max_dense_weights:
         linear.check_learning_on(len(vocabulary), n_labels, problem.memory_limit)
     weight = before.weights() if fitted.weight is None else fitted.weight
     offset = before.offset

@@ -23,7 +23,7 @@ class ReplayBuffer:
     indptr, indices, values : ndarrays
         The features, with values in half precision.
     labels : Rows
-    most_texts, most_entries : int
+    max_texts, max_entries : int
         Most texts in the buffer, and most features of all of them, at 6 bytes each.
     """
 
@@ -31,19 +31,19 @@ class ReplayBuffer:
     indices: NDArray[np.int32]
     values: F16
     labels: Rows
-    most_texts: int = 8192
-    most_entries: int = 1 << 22
+    max_texts: int = 8192
+    max_entries: int = 1 << 22
 
     @classmethod
     def of(
-        cls, points: Rows, labels: Rows, seed: int, *, most_texts: int = most_texts, most_entries: int = most_entries
+        cls, points: Rows, labels: Rows, seed: int, *, max_texts: int = max_texts, max_entries: int = max_entries
     ) -> ReplayBuffer:
         """Sample these texts; keep all of them if they are few."""
-        size = min(len(points), most_texts, max(1, most_entries * len(points) // max(len(points.indices), 1)))
+        size = min(len(points), max_texts, max(1, max_entries * len(points) // max(len(points.indices), 1)))
         kept = np.sort(np.random.default_rng((seed, 3)).permutation(len(points))[:size])
         points = points.take(kept)
         values, labels = points.data.astype(np.float16), labels.take(kept)
-        return cls(points.indptr, points.indices, values, labels, most_texts, most_entries)
+        return cls(points.indptr, points.indices, values, labels, max_texts, max_entries)
 
     @classmethod
     def empty(cls, n_labels: int) -> ReplayBuffer:
@@ -90,12 +90,12 @@ class ReplayBuffer:
     def with_more(self, points: Rows, labels: Rows, n_texts: int, seed: int) -> ReplayBuffer:
         """Sample these texts too, with the same probability as each of the `n_texts` before them."""
         rng = np.random.default_rng((seed, 3))
-        share = min(len(self) / max(n_texts, 1), self.most_texts / (n_texts + len(points)))
+        share = min(len(self) / max(n_texts, 1), self.max_texts / (n_texts + len(points)))
         old = np.flatnonzero(rng.random(len(self)) < share * n_texts / max(len(self), 1))
         own = np.flatnonzero(rng.random(len(points)) < share)
         both = _joined(self.points(points.width).take(old), points.take(own))
         owners = _joined(self.labels.take(old), labels.take(own))
-        return self.of(both, owners, seed, most_texts=self.most_texts, most_entries=self.most_entries)
+        return self.of(both, owners, seed, max_texts=self.max_texts, max_entries=self.max_entries)
 
     def to_arrays(self) -> Arrays:
         """Return the arrays that `of_arrays` takes."""

@@ -41,7 +41,7 @@ from sparsenet.storage.parts import pack_part, unpack_part
 COMPETING = 100
 #: Hidden units, and most features: together 0.8 GB with the optimizer's state.
 HIDDEN = 128
-MOST_FEATURES = 1 << 19
+MAX_FEATURES = 1 << 19
 #: The loss of training makes scores log-odds.
 AS_TRAINED = Calibration(steepness=1.0)
 
@@ -245,7 +245,7 @@ class NetworkAnswers:
     ----------
     competing : int
         Labels of a text whose softmax gives its probabilities; all other labels get 0.
-    most_cells : int
+    max_cells : int
         Scores held at a time for texts that need the scores of all labels.
     """
 
@@ -253,7 +253,7 @@ class NetworkAnswers:
     words: Vocabulary
     exclusive: bool
     competing: int = COMPETING
-    most_cells: int = 1 << 22
+    max_cells: int = 1 << 22
 
     @property
     def n_labels(self) -> int:
@@ -281,7 +281,7 @@ class NetworkAnswers:
         for points in self._points(texts, threads):
             chosen = self._above(points, k, threshold, threads)
             full = [i for i, own in enumerate(chosen) if len(own) == k < self.n_labels]
-            step = max(1, self.most_cells // self.n_labels)
+            step = max(1, self.max_cells // self.n_labels)
             for begin in range(0, len(full), step):
                 rows = full[begin : begin + step]
                 again = self._above(points.take(np.array(rows)), self.n_labels, threshold, threads)

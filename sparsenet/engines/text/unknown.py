@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.linear_model import LinearModel, both_classes
-from sparsenet.features.label_stats import usual_shares
+from sparsenet.features.label_stats import smoothed_frequencies
 from sparsenet.kernels.types import F32, F64, I64
 
 
-def label_shares(labels: Rows, is_empty: NDArray[np.bool_], costs: F32 | None, *, exclusive: bool) -> F64:
+def label_frequencies(labels: Rows, is_empty: NDArray[np.bool_], costs: F32 | None, *, exclusive: bool) -> F64:
     """Return the frequency of each label among texts without words, (n_labels,), weighted by `costs` (n_labels,)."""
     of_empty = labels.take(np.flatnonzero(is_empty))
     counts = [np.bincount(own.indices, minlength=labels.width) for own in (labels, of_empty)]
-    found = usual_shares(counts[0], len(labels), counts[1], len(of_empty))
+    found = smoothed_frequencies(counts[0], len(labels), counts[1], len(of_empty))
     if costs is None:
         return found
     weighted = found * costs
     return np.asarray(weighted / (weighted.sum() if exclusive else weighted + 1 - found))
 
 
-def with_shares(model: LinearModel, shares: F64, *, exclusive: bool) -> LinearModel:
+def with_probabilities(model: LinearModel, shares: F64, *, exclusive: bool) -> LinearModel:
     """Set the scores of texts without known features, so that their probabilities are `shares`."""
     scores = model.calibration.scores_of(shares, exclusive=exclusive)
     if model.n_columns == 1 and len(scores) == 2:
@@ -55,6 +55,6 @@ def with_more_texts(
     if before.unknown is None:  # a model of an older version
         return model
     scores = both_classes(before.unknown[None], len(where)) if exclusive else before.unknown[None]
-    total = len(labels) * label_shares(labels, is_empty, costs, exclusive=exclusive)
+    total = len(labels) * label_frequencies(labels, is_empty, costs, exclusive=exclusive)
     total[where] += n_before * before.calibration.probabilities(scores, exclusive=exclusive)[0]
-    return with_shares(model, total / max(n_before + len(labels), 1), exclusive=exclusive)
+    return with_probabilities(model, total / max(n_before + len(labels), 1), exclusive=exclusive)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
 from sparsenet.data.columns import Column, check_apart
-from sparsenet.data.dialect import USUAL, Dialect
+from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.errors import quoted
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
@@ -39,7 +39,7 @@ class FileRules:
     target: Column | None = "label"
     label_delimiter: str | None = None
     format: str = "auto"
-    dialect: Dialect = USUAL
+    dialect: Dialect = DEFAULT
     batch_characters: int = 1 << 19
 
     def __post_init__(self) -> None:

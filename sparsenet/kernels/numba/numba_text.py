@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparsenet.kernels.numba.numba_common import checked, close_gaps, jit, parallel_for
 from sparsenet.kernels.types import I32, I64, U8
 
-MOST_WORDS, LONGEST_WORD, MOST_COUNTED = 8, 64, 255
+MAX_WORDS, MAX_CHARACTERS, MAX_COUNT = 8, 64, 255
 _WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
 _REPLACEMENT = 0xFFFD
 _START = np.uint64(0x243F6A8885A308D3)
@@ -74,9 +74,9 @@ def text_features(
 def _check_rules(word_ngrams: int, char_low: int, char_high: int, bits: int) -> None:
     lowest_high = char_low if char_high else 0
     for name, value, low, high in (
-        ("word_ngrams", word_ngrams, 1, MOST_WORDS),
-        ("char_low", char_low, 1, LONGEST_WORD),
-        ("char_high", char_high, lowest_high, LONGEST_WORD),
+        ("word_ngrams", word_ngrams, 1, MAX_WORDS),
+        ("char_low", char_low, 1, MAX_CHARACTERS),
+        ("char_high", char_high, lowest_high, MAX_CHARACTERS),
         ("bits", bits, 2, 30),
     ):
         if not low <= value <= high:
@@ -86,7 +86,7 @@ def _check_rules(word_ngrams: int, char_low: int, char_high: int, bits: int) -> 
 def _rooms(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> I64:
     lengths = char_high - char_low + 1 if char_high else 0
     sizes: I64 = np.diff(offsets)
-    return np.minimum(sizes * (word_ngrams + 3 * lengths) + 2 * MOST_WORDS, 1 << bits)
+    return np.minimum(sizes * (word_ngrams + 3 * lengths) + 2 * MAX_WORDS, 1 << bits)
 
 
 @jit
@@ -104,8 +104,8 @@ def _extract_all(
     counts: U8,
 ) -> None:
     places = np.zeros(1024, np.int32)
-    codes = np.zeros(LONGEST_WORD + 2, np.int64)
-    hashes = np.zeros(MOST_WORDS + 1, np.uint64)  # of the last n-grams, then of the current word
+    codes = np.zeros(MAX_CHARACTERS + 2, np.int64)
+    hashes = np.zeros(MAX_WORDS + 1, np.uint64)  # of the last n-grams, then of the current word
     for i in range(first, last):
         row_slots, row_counts = slots[starts[i] : starts[i + 1]], counts[starts[i] : starts[i + 1]]
         state = np.zeros(5, np.int64)
@@ -137,7 +137,7 @@ def _extract(
     slots: I32,
     counts: U8,
 ) -> I32:
-    hashes[MOST_WORDS] = _START
+    hashes[MAX_WORDS] = _START
     if rules[0] > 1:
         hashes[0] = _TEXT_START
         state[_N_HISTORY] = 1
@@ -205,8 +205,8 @@ def _read(folded: int, kind: int, out: Any, places: I32) -> I32:
 @jit
 def _append(code: int, out: Any) -> None:
     _, state, codes, hashes, _, _ = out
-    hashes[MOST_WORDS] = _chain(hashes[MOST_WORDS], np.uint64(code))
-    if state[_LENGTH] < LONGEST_WORD:
+    hashes[MAX_WORDS] = _chain(hashes[MAX_WORDS], np.uint64(code))
+    if state[_LENGTH] < MAX_CHARACTERS:
         codes[1 + state[_LENGTH]] = code
     state[_LENGTH] += 1
 
@@ -215,10 +215,10 @@ def _append(code: int, out: Any) -> None:
 def _end_word(out: Any, places: I32) -> I32:
     rules, state, _, hashes, _, _ = out
     if state[_LENGTH] > 0:
-        places = _add_token(_mixed(hashes[MOST_WORDS]), True, out, places)
+        places = _add_token(_mixed(hashes[MAX_WORDS]), True, out, places)
         if rules[2] > 0:
             places = _add_characters(out, places)
-        hashes[MOST_WORDS] = _START
+        hashes[MAX_WORDS] = _START
         state[_LENGTH] = 0
         state[_SINGLE_WORD] = 0
     if state[_PENDING]:
@@ -241,7 +241,7 @@ def _add_token(word: np.uint64, alone: bool, out: Any, places: I32) -> I32:
 @jit
 def _add_characters(out: Any, places: I32) -> I32:
     rules, state, codes = out[0], out[1], out[2]
-    n = min(state[_LENGTH], LONGEST_WORD) + 2
+    n = min(state[_LENGTH], MAX_CHARACTERS) + 2
     codes[0] = _WORD_START
     codes[n - 1] = _WORD_END
     upper = 1 << (rules[3] - 1)
@@ -262,7 +262,7 @@ def _add(value: np.uint64, half: int, out: Any, places: I32) -> I32:
     at = _hash_place(slot) & mask
     while places[at] != 0:
         if slots[places[at] - 1] == slot:
-            if counts[places[at] - 1] < MOST_COUNTED:
+            if counts[places[at] - 1] < MAX_COUNT:
                 counts[places[at] - 1] += 1
             return places
         at = (at + 1) & mask

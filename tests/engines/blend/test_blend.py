@@ -376,7 +376,7 @@ def test_frequent_features_list_their_strongest_points():
         np.hstack([features, np.zeros((200, 6))])
     )  # unused columns, so that points are not dense
     labels = Rows.of(sparse.csr_array(np.eye(4, dtype=np.float32)[rng.integers(0, 4, 200)]))
-    rules = NeighborRules(most_points=30)
+    rules = NeighborRules(max_points=30)
     found, _ = Neighbors.learn(Rows.of(among_others), labels, 50, seed=0, threads=1, rules=rules)
     index = found.index
     assert np.diff(index.indptr).tolist() == [30] * 5 + [0] * 6
@@ -395,7 +395,7 @@ def test_compares_long_points_by_their_strongest_features():
     labels = Rows.of(sparse.csr_array(np.eye(5, dtype=np.float32)[np.arange(100) // 20]))
     found, _ = Neighbors.learn(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
     few, many = (
-        replace(found, weights=np.ones(6, np.float32), rules=NeighborRules(most_comparisons=most)) for most in (60, 110)
+        replace(found, weights=np.ones(6, np.float32), rules=NeighborRules(max_comparisons=most)) for most in (60, 110)
     )
     asked = Rows.of(sparse.csr_array(np.float32([[5, 1, 4, 3, 2, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]])))
     near, products = few.nearest(asked, 100, 1)

@@ -92,11 +92,11 @@ def test_given_weights_replace_the_lookup(model, monkeypatch):
         np.testing.assert_array_equal(found, own)
 
 
-@pytest.mark.parametrize(("unwanted", "expected"), [(0, 20), (13, 33)])
-def test_the_beam_widens_for_unwanted_labels(without_network, monkeypatch, unwanted, expected):
+@pytest.mark.parametrize(("n_dropped", "expected"), [(0, 20), (13, 33)])
+def test_the_beam_widens_for_unwanted_labels(without_network, monkeypatch, n_dropped, expected):
     asked, rank = [], FittedTree.rank
     monkeypatch.setattr(FittedTree, "rank", lambda tree, *a, **how: asked.append(how["beam"]) or rank(tree, *a, **how))
-    proposed(without_network, NOISY[:3], 20, 5, unwanted=unwanted)
+    proposed(without_network, NOISY[:3], 20, 5, n_dropped=n_dropped)
     assert asked == [expected]
 
 

@@ -50,7 +50,7 @@ def options(**parameters) -> HoldoutOptions:
 
 
 #: As if a second training would take minutes from 11 labels and 101 pairs of a text and a label on.
-ONCE = {"most_measured": 10, "most_pairs": 100}
+ONCE = {"max_measured": 10, "max_pairs": 100}
 
 
 class TrainedOnce(TextClassifier):
@@ -121,7 +121,7 @@ def test_a_hold_out_for_good_leaves_a_text_of_each_label(network):
         assert not set(range(422, 450)) & set(again.turns[0].held.tolist()), "each is the only text of its label"
     singles = rows([[i] for i in range(300)], 300)
     assert draw_holdout(singles, once, seed=0, for_good=network) is None, "none has another"
-    fewer = draw_holdout(rows(lists, 71), replace(once, most_scores=71 * 12), seed=0, for_good=network)
+    fewer = draw_holdout(rows(lists, 71), replace(once, max_scores=71 * 12), seed=0, for_good=network)
     assert fewer is not None
     assert len(fewer.turns[0].held) == 12
 
@@ -254,7 +254,7 @@ def test_bounds_the_steepness_and_the_shifts():
     scores, labels, counts, _ = too_low(2000, [0.7, 0.2, 0.1])
     assert calibrating.fit_softmax(scores * np.float32(0.05), labels, counts).steepness == STEEPNESS[1]
     assert np.abs(calibrating.fit_softmax(scores, labels, counts).shifts).max() > 0.1
-    bounded = calibrating.fit_softmax(scores, labels, counts, most_shift=0.01)
+    bounded = calibrating.fit_softmax(scores, labels, counts, max_shift=0.01)
     assert np.abs(bounded.shifts).max() == pytest.approx(0.01)
 
 
@@ -515,7 +515,7 @@ def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels():
     points, labels = rows([[int(i)] for i in rng.integers(50, size=200)], 50), rows([[i % 40] for i in range(200)], 40)
     whole = linear.train(points, labels, LinearRules(), 0, 1)
     done: list[int] = []
-    in_parts = LinearRules(least_work=1, blocks_a_thread=1)
+    in_parts = LinearRules(min_work=1, blocks_per_thread=1)
     found = linear.train(points, labels, in_parts, 0, 1, on_progress=done.append)
     assert done == [16, 16, 8]
     np.testing.assert_array_equal(found, whole)
@@ -524,7 +524,7 @@ def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels():
 class InParts(TextClassifier):
     def _options(self) -> TextOptions:
         found = super()._options()
-        return replace(found, linear=replace(found.linear, least_work=1))
+        return replace(found, linear=replace(found.linear, min_work=1))
 
 
 @pytest.mark.parametrize("verbose", [0, None, 1])

@@ -110,10 +110,10 @@ def test_rejects_damaged_replay_memory(model, tmp_path, name, change):
 def test_remembers_few_texts_and_samples_many():
     points, labels = numbered(100)
     assert identities(ReplayBuffer.of(points, labels, 0).points(2)) == list(range(1, 101))
-    kept = identities(ReplayBuffer.of(points, labels, 0, most_texts=30).points(2))
+    kept = identities(ReplayBuffer.of(points, labels, 0, max_texts=30).points(2))
     assert len(set(kept)) == 30
     assert max(kept) > 70, "the last have their share"
-    assert len(ReplayBuffer.of(points, labels, 0, most_texts=30, most_entries=20)) == 10
+    assert len(ReplayBuffer.of(points, labels, 0, max_texts=30, max_entries=20)) == 10
 
 
 def test_replays_old_texts_once_and_new_ones_in_each_epoch():
@@ -128,7 +128,7 @@ def test_replays_old_texts_once_and_new_ones_in_each_epoch():
         assert owners.indices.tolist() == [(i - 1) % 3 if i < 500 else (i - 501) % 3 for i in one]
 
 
-@pytest.mark.parametrize("limit", [{"most_texts": 200}, {"most_entries": 400}])
+@pytest.mark.parametrize("limit", [{"max_texts": 200}, {"max_entries": 400}])
 def test_the_memory_stays_a_uniform_sample(limit):
     first, later, n_kept = 0, 0, 0
     for seed in range(40):

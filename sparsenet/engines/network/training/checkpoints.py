@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sparsenet import storage
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import restoring
-from sparsenet.engines.network.training.fingerprint import AFRESH, mismatch
+from sparsenet.engines.network.training.fingerprint import RESTART, mismatch
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.kernels.types import Arrays
 
@@ -199,7 +199,7 @@ def check_classifier(place: str | os.PathLike[str], classifier: str) -> None:
     before = run_of(directory).get("classifier") if is_there(directory) else None
     if before not in (None, classifier):
         left = f"{directory} was left by {before}.fit, and this is {classifier}.fit"
-        raise CheckpointError(f"{left}: go on with the former, or {AFRESH}")
+        raise CheckpointError(f"{left}: go on with the former, or {RESTART}")
 
 
 def size(directory: Path) -> tuple[int, int | None, int | None]:
@@ -242,6 +242,6 @@ def _explained(directory: Path) -> Iterator[None]:
     except CheckpointError:
         raise
     except storage.ModelError as error:  # which names the file
-        raise CheckpointError(f"the checkpoint cannot be read: {error}; or {AFRESH}") from error
+        raise CheckpointError(f"the checkpoint cannot be read: {error}; or {RESTART}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise CheckpointError(f"{directory} is not a checkpoint of this run: {error}; {AFRESH}") from error
+        raise CheckpointError(f"{directory} is not a checkpoint of this run: {error}; {RESTART}") from error

@@ -22,7 +22,7 @@ DATA = ("points", "labels", "validation points", "validation labels", "trial poi
 #: Settings that users know by another name.
 _CALLED = {"seed": "seed (by random_state)"}
 #: The way out for every checkpoint that cannot be resumed.
-AFRESH = "remove it to start afresh"
+RESTART = "remove it to start afresh"
 
 
 def fingerprint(
@@ -86,7 +86,7 @@ def mismatch(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> 
     data = " other training data:" if any(before.get(name) != now.get(name) for name in DATA[:2]) else ""
     return (
         f"{place} is the checkpoint of a run with other data or settings:{data} that had {there}; this one has {here}; "
-        f"give the same ones, or {AFRESH}"
+        f"give the same ones, or {RESTART}"
     )
 
 
