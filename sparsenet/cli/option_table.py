@@ -82,11 +82,11 @@ class CommandOption:
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.type, made])
 
     def is_given(self, value: Any) -> bool:
-        """Tell whether a value asks for something; --no-checkpoint does not."""
+        """Return whether the user set the option to something that needs support; --no-checkpoint needs none."""
         return value is not None and value != self.default and not (self.name == "checkpoint" and value is False)
 
     def why_not(self, kind: str) -> str | None:
-        """Return why the option has no effect on a kind of model, or None if it has one."""
+        """Explain why the option has no effect on a kind of model; None if it has an effect."""
         if kind in self.kinds:
             return None
         if kind == "bare-blend" and "blend" in self.kinds:
@@ -217,11 +217,11 @@ def table() -> tuple[CommandOption, ...]:
         CommandOption(
             "text", "COLUMN", "Column of the texts in a table: its name, or its position from 0. Repeat the option to "
             "join several columns.", type=list[str], commands=READING,
-            shown="the column that the model knows, or text", essential=True, check=check.columns, **_table,
+            shown="the column that the model was trained on, or text", essential=True, check=check.columns, **_table,
         ),
         CommandOption(
             "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
-            shown="the column that the model knows, or label", essential=True, **_table,
+            shown="the column that the model was trained on, or label", essential=True, **_table,
         ),
         CommandOption(
             "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
@@ -246,7 +246,7 @@ def table() -> tuple[CommandOption, ...]:
             "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
             "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
         ),
-        _flag("interactive", "Ask for questions afterwards.", commands=("demo",), default=False),
+        _flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
         _path(
             "output", "DIR", "Directory for the picture.", commands=("demo",), default=Path("demo-output"),
             shown="demo-output",
@@ -293,7 +293,7 @@ def table() -> tuple[CommandOption, ...]:
             sets="class_weight", **_text,
         ),
         _number(
-            "validation_fraction", 0, 0.9, "Share of the texts held out for validation.", type=float,
+            "validation_fraction", 0, 0.9, "Fraction of the texts held out for validation.", type=float,
             shown="a tenth or less", sets="validation_fraction", **_text,
         ),
         # --- tables of text ---
@@ -328,7 +328,7 @@ def table() -> tuple[CommandOption, ...]:
             "negatives", 1, MAX_INT, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
         ),
         _number(
-            "wide_budget", 1, MAX_INT, "Most features per label in the wide path.", shown="1024, or what fits",
+            "wide_budget", 1, MAX_INT, "Maximum features per label in the wide path.", shown="1024, or what fits",
             sets="wide_budget", **_network,
         ),
         CommandOption(
@@ -381,7 +381,7 @@ def table() -> tuple[CommandOption, ...]:
             shown="32, or 128 where better", sets="candidates", **_blend,
         ),
         _number(
-            "neighbors", 0, MAX_INT, "Training points of a blend that vote; with 0 the model does not store them.",
+            "neighbors", 0, MAX_INT, "Nearest training points that vote in a blend; with 0 the model stores no points.",
             shown="50", sets="n_neighbors", **_blend,
         ),
         # --- machine and time ---

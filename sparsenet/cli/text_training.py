@@ -88,7 +88,7 @@ def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
 
 
 def _is_decimal(parts: Sequence[str]) -> bool:
-    """Tell whether parts look like the two sides of a decimal comma, as in ratings."""
+    """Return whether parts look like the two sides of a decimal comma, as in ratings."""
     return len(parts) == 2 and all(part.isdigit() for part in parts)
 
 

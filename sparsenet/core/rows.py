@@ -133,7 +133,7 @@ class Rows:
 def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width: int) -> None:
     most = min(len(indices), n_values)
     if not len(indptr) or indptr[0] != 0 or indptr[-1] > most or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix anew")
+        raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix again")
     if len(indices) and not (indices.min() >= 0 and indices.max() < width <= MAX_WIDTH):
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, beyond the {width} columns")
 

@@ -182,7 +182,7 @@ class AnswersMixin:
         return as_matrix(self._fitted.target.encode(y, drop_unknown=True))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Compute the accuracy for one label a row, or P@1 for several labels a row."""
+        """Compute the accuracy for one label per row, or P@1 for several."""
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         if len(features) == 0:

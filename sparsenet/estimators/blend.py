@@ -25,7 +25,7 @@ from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
-from sparsenet.engines.network.training.checkpoints import check_classifier, is_there
+from sparsenet.engines.network.training.checkpoints import check_classifier, checkpoint_exists
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
@@ -202,13 +202,15 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             check_classifier(checkpoint, TRAINED_FOR)
         options = BlendOptions(
             rules=tree._check(),
-            network=None if network is None else NetworkOptions.of(network.get_params(deep=False), most=WIDE_BUDGET),
+            network=None
+            if network is None
+            else NetworkOptions.of(network.get_params(deep=False), max_wide_budget=WIDE_BUDGET),
             n_neighbors=self.n_neighbors,
             candidates=self._given_candidates(),
             time_budget=self.time_budget,
             verbose=optional(switch, "verbose", self.verbose),
         )
-        resumes = resume and checkpoint is not None and is_there(Path(checkpoint))
+        resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -216,7 +218,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if self.n_neighbors > 0 else of_tree)
             how: dict[str, Any] = {"threads": self._threads()}
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
-            how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
+            how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)

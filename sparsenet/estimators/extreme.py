@@ -241,7 +241,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         """Train on X and y from scratch.
 
         Ctrl-C stops within a second, keeps the weights learnt so far and raises KeyboardInterrupt. Before training, and
-        during the first training that only chooses the epochs, it leaves the classifier unchanged. A failure, such as
+        during the pilot run that only chooses the epochs, it leaves the classifier unchanged. A failure, such as
         DivergenceError, leaves an earlier model unchanged.
 
         Parameters
@@ -270,7 +270,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
             check_n_features(options, X.shape[1], labels.width, threads)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, features = scaled(X, labels, options.normalize, some_label=True, names=feature_names(self), **how)
-            seen = LabelStats.nothing(X, scaling, labels.width)
+            seen = LabelStats.empty(X, scaling, labels.width)
             given = given_validation(self, validation, scaling, target)
             points = features, labels
             del X, features, labels  # which may be copies, and are not needed again
@@ -315,7 +315,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
                     check_n_features(options, X.shape[1], labels.width, threads)
                     how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": threads}
                     scaling, features = scaled(X, labels, options.normalize, names=feature_names(self), **how)
-                    how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
+                    how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
                     return self._adopt(fit_first((features, labels), options, shared=shared, **how))
                 fitted = self._fitted
                 options = sizing.fitted_options(self.get_params(deep=False), fitted.choices)

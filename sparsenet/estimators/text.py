@@ -73,8 +73,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
           networks, and with more than 1,000 labels and 20 million pairs of a label and a text. The only text of a label
           is never held out for good.
 
-        0: probabilities are a guess by the number of labels. Memory for 64 bytes a pair of a label and a held-out text
-        is the limit in any case.
+        0: probabilities are a guess by the number of labels. Memory always limits the held-out texts: a pair of a label
+        and a text takes 64 bytes.
     time_budget : float or None
         Seconds to read texts, to choose `cost` and `word_ngrams` on held-out texts, and to train. A linear model is
         trained to the end in any case; a network stops in time. `word_ngrams` is not searched for texts from a pipe,
@@ -83,7 +83,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Features are hashed into ``2**bits`` slots.
     method : {"auto", "linear", "network"}
         ``"linear"`` trains each label against all texts. ``"network"`` trains a network like `ExtremeClassifier` on the
-        same features, with some thousands of labels a step. ``"auto"``: linear, unless labels times features of all
+        same features, with some thousands of labels per step. ``"auto"``: linear, unless labels times features of all
         texts exceed 5e10.
     memory_limit : int, str or None
         Bytes, or text such as ``"8GB"``, for features and training; None: the available memory. Python, its libraries

@@ -133,7 +133,7 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             check_width(X.shape[1], bytes_per_feature(labels.width, threads))
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
-            seen = LabelStats.nothing(X, scaling, labels.width).counting(points, labels)
+            seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
             how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
             return self._adopt(fit((points, labels), rules, **how))
 

@@ -170,7 +170,7 @@ class Target:
         if len(given) != len(self.classes) or np.any(_positions(given, self.classes) < 0):
             raise ValueError(
                 f"classes must be the {len(self.classes)} that the classifier knows (for an indicator 0, 1, ... or "
-                f"the names of its columns), or None; got {len(given)} others: fit anew to change them"
+                f"the names of its columns), or None; got {len(given)} others: fit again to change them"
             )
 
     def _rows(self, labels: NDArray[Any], indptr: NDArray[np.int64], drop_unknown: bool) -> Rows:
@@ -181,7 +181,7 @@ class Target:
                 (label,) = labels[unknown][:1].tolist()
                 raise ValueError(
                     f"y holds the label {label!r}, not one of the {len(self.classes)} known ones: pass "
-                    "all of them as classes in the first call of partial_fit, or fit anew"
+                    "all of them as classes in the first call of partial_fit, or fit again"
                 )
             if unknown.all():
                 found, known = labels[:1].tolist(), self.classes[:1].tolist()

@@ -52,8 +52,8 @@ def fit_platt(
     n_false = n - n_true
     target = np.where(hits, (n_true + 1) / (n_true + 2), 1 / (n_false + 2))
     # Start where the mean score has the base rate: far from there the loss is flat. The shift has almost no prior.
-    usual = np.log((n_true + 1) / (n_false + 1))
-    start = np.array([slope, usual - slope * (weights @ x[:, 0]) / n])
+    base_log_odds = np.log((n_true + 1) / (n_false + 1))
+    start = np.array([slope, base_log_odds - slope * (weights @ x[:, 0]) / n])
     precisions = np.array([precision, 1e-9 * n])
     fitted, shift = newton(logistic_loss(x, target, counts=weights), start, precisions)
     nearest = float(np.clip(fitted, *bounds))

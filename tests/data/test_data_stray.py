@@ -32,7 +32,7 @@ def test_warns_of_a_mistyped_id_with_its_line(kind: str, place: int) -> None:
     ids = [*SMALL[:place], 100_000_000, *SMALL[place:]]
     message = (
         rf"^<stream>, line {place + 1}: {kind} 100000000 is far beyond all others, the next is 99: correct it, or .* "
-        rf"99999900 of them are empty; if it is right, say so with n_{kind}s=100000001$"
+        rf"99999900 of them are empty; if it is right, pass n_{kind}s=100000001$"
     )
     with pytest.warns(UserWarning, match=message):
         found = read(BytesIO(written(**{f"{kind}s": ids})))
@@ -104,7 +104,7 @@ def test_refuses_ids_that_no_model_can_hold(monkeypatch: pytest.MonkeyPatch, kin
     bytes_each = stray.BYTES_PER_COLUMN[kind]
     lines = written(**{f"{kind}s": [*SMALL, 50_000_000]})
     message = (
-        rf"line 301: {kind} 50000000 is .*; they take {50_000_001 * bytes_each >> 20} MB or more, there are 100 MB"
+        rf"line 301: {kind} 50000000 is .*; they take at least {50_000_001 * bytes_each >> 20} MB, and 100 MB are free"
     )
     with pytest.raises(DataError, match=message):
         read(BytesIO(lines))
@@ -118,7 +118,7 @@ def test_command_line_warns_and_names_its_option(tmp_path: Path, monkeypatch: py
     train = ("train", points, "--model", tmp_path / "m", "--method", "tree")
     said = run(*train).stderr
     assert said.startswith(f"sparsenet: warning: {points}, line 301: feature 2000000 is far beyond all others")
-    assert said.endswith("; if it is right, say so with --features 2000001\n")
+    assert said.endswith("; if it is right, pass --features 2000001\n")
     assert run(*train, "--features", 2_000_001).stderr == ""
     monkeypatch.setattr(stray, "available_memory", lambda: 1 << 20)
     assert f"error: {points}, line 301: feature 2000000 is far beyond" in fails(*train)

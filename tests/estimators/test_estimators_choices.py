@@ -57,7 +57,7 @@ def test_many_points_come_in_larger_batches(monkeypatch):
     rules = replace(options.AUTO, steps_per_epoch=1, batch_sizes=(10, 20, 1000))
     monkeypatch.setattr(options, "AUTO", rules)
     model = fast(batch_size="auto", epochs=1).fit(X, Y)
-    assert model.choices_["batch_size"][:2] == (20, f"a pass over {len(Y)} points has {-(-len(Y) // 20)} steps")
+    assert model.choices_["batch_size"][:2] == (20, f"an epoch over {len(Y)} points has {-(-len(Y) // 20)} steps")
     assert model.choices_["learning_rate"][:2] == (pytest.approx(4e-3 * 2**0.5), "for batches of 20")
     own = fast(batch_size="auto", optimizer=SGD(rate=0.125), epochs=1).fit(X, Y)
     assert "learning_rate" not in own.choices_

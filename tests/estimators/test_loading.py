@@ -58,12 +58,12 @@ def test_rejects_what_is_not_a_classifier(kind: object, tmp_path: Path) -> None:
 @pytest.mark.parametrize("load", [sparsenet.load, ExtremeClassifier.load, BlendClassifier.load])
 def test_names_a_checkpoint_as_such(load: Callable[[Path], object], tmp_path: Path) -> None:
     fast(epochs=1).fit(X, Y, checkpoint=tmp_path / "run")
-    said = "this is no model but the state of a training, which fit(checkpoint=..., resume=True) with the same data"
+    said = "this is a checkpoint, not a model: fit(checkpoint=..., resume=True) with the same data and settings"
     with pytest.raises(ModelError) as error:
         load(tmp_path / "run")
-    assert str(error.value) == f"{tmp_path / 'run'}: {said} and settings goes on with"
+    assert str(error.value) == f"{tmp_path / 'run'}: {said} continues its training"
     in_words = said.replace("fit(checkpoint=..., resume=True)", "train --resume")
-    assert in_options(str(error.value)) == f"{tmp_path / 'run'}: {in_words} and settings goes on with"
+    assert in_options(str(error.value)) == f"{tmp_path / 'run'}: {in_words} continues its training"
 
 
 def test_commands_for_points_reject_text_models(tmp_path: Path) -> None:

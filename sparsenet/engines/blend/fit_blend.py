@@ -209,11 +209,11 @@ def fit(
     if k > 0:
         neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
     pass_seconds = time.perf_counter() - started
-    enough = 0.0 if network_options is None or k == 0 else network_part.enough_passes(network_options, n_points)
+    enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
         left = options.time_budget - pass_seconds
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
-    about = target, scaling, seen.counting(*points), options.candidates or FEW
+    about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
     try:
         if network_options is not None:

@@ -72,7 +72,7 @@ class Calibration:
         return np.asarray((np.log(p) - np.log1p(-p) - self.shift) / self.steepness)
 
     def chosen(self, scores: F32, threshold: float | None = None) -> NDArray[np.bool_]:
-        """Tell which labels exceed a probability `threshold`, by default the fitted one."""
+        """Return which labels exceed a probability `threshold`, by default the fitted one."""
         border = self.threshold if threshold is None else threshold
         if border in (0, 1):
             return np.full(scores.shape, border == 0)

@@ -29,16 +29,16 @@ class LinearRules:
     cost : float
         Cost of an error against the norm of the weights: a higher cost fits the training texts more closely.
     epochs : int
-        Most passes over the texts.
+        Maximum number of epochs.
     tolerance : float
         Largest violation of the optimality conditions at which the training of a label ends.
     max_dense_weights, smallest : int and float
-        Models of more weights are kept sparse, without weights below `smallest`. Points have unit length, so dropped
+        Models with more weights are kept sparse, without weights below `smallest`. Points have unit length, so dropped
         weights hardly move a score.
     rows_at_a_time : int
         Rows of weights that are made sparse at a time.
     min_work, blocks_per_thread : int
-        Least work of a kernel call: features times labels (tenths of a second), and blocks of labels for each thread.
+        Minimum work of a kernel call: features times labels (tenths of a second), and blocks of labels for each thread.
         Progress and Ctrl-C are handled between calls.
     """
 
@@ -189,7 +189,7 @@ def check_learning_on(n_features: int, n_labels: int, memory_limit: int | None) 
     if needed > limit:
         raise MemoryError(
             f"further training of {n_labels:,} labels and {n_features:,} features needs {in_words(needed)}, and there "
-            f"are {in_words(limit)}: fit the model anew with all texts, or with method='network'"
+            f"are {in_words(limit)}: fit the model again with all texts, or with method='network'"
         )
 
 

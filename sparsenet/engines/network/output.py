@@ -91,7 +91,7 @@ class SampledOutput:
         if n_inputs == 0 and isinstance(sampler, LSHSampler):
             raise ValueError("an LSHSampler hashes hidden units: it needs n_inputs > 0")
         if per_sample and wide is not None:
-            raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
+            raise ValueError("per_sample=True supports the deep path only: pass wide=None")
         self.n_inputs, self.n_labels = n_inputs, n_labels
         self.sampler, self.loss, self.n_negatives = instance("sampler", sampler), instance("loss", loss), n_negatives
         self.wide, self.initial_bias, self.bf16, self.per_sample = wide, initial_bias, bf16, per_sample

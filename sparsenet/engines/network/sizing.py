@@ -72,11 +72,11 @@ def fit_into_time(
     threads: int,
     seconds_per_step: Callable[..., float] | None = None,
 ) -> NetworkOptions:
-    """Return the widest options whose fewest passes fit into the seconds left.
+    """Return the widest options whose minimum epochs fit into the seconds left.
 
-    Five passes of the wide path are better than fewer of both paths (bench/README.md, Time budgets). Steps of the
-    narrowest and the widest network are timed, by `seconds_per_step` if given. Validation after each pass and rehashing
-    of rows are not included.
+    Five epochs of the wide path are better than fewer of both paths (bench/README.md, Time budgets). Steps of the
+    narrowest and the widest network are timed, by `seconds_per_step` if given. The time excludes validation and
+    rehashing.
     """
     widths = _widths(options)
     if len(widths) == 1:
@@ -139,9 +139,9 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
 
     A size that "auto" cannot choose for `n_points` raises CheckpointError: a forged one might exhaust the memory.
     """
-    if not checkpoints.is_there(Path(checkpoint)):
+    if not checkpoints.checkpoint_exists(Path(checkpoint)):
         return options
-    width, budget, epochs = checkpoints.size(Path(checkpoint))
+    width, budget, epochs = checkpoints.saved_size(Path(checkpoint))
     found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or options.wide_budget}
     found["epochs"] = epochs
     kept = {name: value for name, value in found.items() if name in options.auto}
@@ -166,7 +166,7 @@ def explain_sizes(options: NetworkOptions, network: Network, scaling: Scaling, n
     found: Choices = {
         "hidden": _decision(options, "hidden", sum(options.hidden)),
         "n_negatives": Decision(output.n_negatives, f"of {output.n_labels:,} labels"),
-        "batch_size": Decision(size, f"a pass over {n_points:,} points has {n_steps:,} steps"),
+        "batch_size": Decision(size, f"an epoch over {n_points:,} points has {n_steps:,} steps"),
         "precision": Decision("bfloat16" if output.bf16 else "float32", "the faster one on this CPU"),
         "epochs": _decision(
             options, "epochs", options.n_epochs(n_points), f"for {n_points:,} points in batches of {size:,}"
@@ -198,7 +198,7 @@ def explain_hashing(network: Network) -> Choices:
 
 
 def explain_trial(trainer: Trainer) -> Choices:
-    """Return the decisions of the trial: hidden units, passes and the weight of label counts."""
+    """Return the decisions of the trial: hidden units, epochs and the weight of label counts."""
     found, verdict, epochs = Choices(), trainer.verdict, trainer.epochs
     if trainer.correction.decision is not None:
         found["count_weight"] = trainer.correction.decision
@@ -216,14 +216,14 @@ def explain_trial(trainer: Trainer) -> Choices:
 
 
 def _decision(
-    options: NetworkOptions, name: str, value: Any, usual: str = "there is memory and time for it"
+    options: NetworkOptions, name: str, value: Any, otherwise: str = "there is memory and time for it"
 ) -> Decision:
     if options.resumed:
         return Decision(value, "the resumed run had it")
     if name in options.because:
         return options.because[name]._replace(value=value)
     short_of = options.short_of.get(name)
-    return Decision(value, f"the most that fits into the {short_of}" if short_of else usual)
+    return Decision(value, f"the most that fits into the {short_of}" if short_of else otherwise)
 
 
 def report_choices(choices: Choices, verbose: bool | None) -> None:

@@ -96,7 +96,7 @@ class FittedText:
         return self.target.kind == "single"
 
     def hits(self, texts: list[str], truth: Rows, threads: int) -> Bools:
-        """Tell for each text whether its best label is right."""
+        """Return whether the best label of each text is right."""
         return is_hit(self.answers.winners(texts, threads), truth)
 
 

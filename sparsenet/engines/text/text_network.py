@@ -172,7 +172,7 @@ class NetworkModel:
         fitted.network.output.bias.value -= shift
         fitted.network.drop_state()
         kept = memory.with_more(points, labels, fitted.seen.n_points, seed) if self.memory else None
-        fitted = replace(fitted, seen=fitted.seen.counting(points, labels))
+        fitted = replace(fitted, seen=fitted.seen.with_points(points, labels))
         return replace(self, fitted=fitted, parameters=parameters, compact=False, memory=kept)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:

@@ -24,8 +24,8 @@ class TextOptions:
     epochs : int or None
         None for ``"auto"``.
     max_products : float
-        With ``method="auto"``, linear models are trained while a pass takes at most this many products of a feature and
-        a weight: two or three minutes of one core. Beyond, a network is trained, with some thousands of labels a step.
+        With ``method="auto"``, linear models are trained if an epoch takes at most this many products of a feature and
+        a weight: two or three minutes on one core. Otherwise a network is trained, with thousands of labels per step.
     """
 
     features: FeatureOptions = field(default_factory=FeatureOptions)
@@ -74,7 +74,7 @@ class TextOptions:
         )
 
     def is_network(self, n_features: int, n_labels: int) -> bool:
-        """Tell whether to train a network, by the number of features in all texts and the number of labels."""
+        """Return whether to train a network, by the number of features in all texts and the number of labels."""
         if self.method == "auto":
             return float(n_features) * n_labels > self.max_products
         return self.method == "network"

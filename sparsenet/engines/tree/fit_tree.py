@@ -103,7 +103,7 @@ def fit(
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
-    seen = LabelStats.of_rows(features.width, labels.width).counting(features, labels) if seen is None else seen
+    seen = LabelStats.of_rows(features.width, labels.width).with_points(features, labels) if seen is None else seen
     if scaling is None or scaling.kind == "none":
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)

@@ -55,7 +55,7 @@ class FeatureOptions:
         return FeatureRules(word_ngrams=self.word_ngrams, char_low=low, char_high=high, bits=self.bits)
 
     def are_decided(self, lengths: I64) -> bool:
-        """Tell whether further texts after these cannot change the features."""
+        """Return whether further texts after these cannot change the features."""
         enough = max(self.sampled_bytes, self._max_bytes_with_characters(lengths))
         return not self.auto_characters or int(lengths.sum()) > enough
 

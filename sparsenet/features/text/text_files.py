@@ -89,7 +89,7 @@ def read_texts(path: str | os.PathLike[str], rules: FileRules) -> TextFile:
 
 
 def is_json(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is named .json: it may or may not hold one object a line."""
+    """Return whether a file is named .json: it may or may not hold one object per line."""
     return os.fspath(path).lower().endswith(".json")
 
 
@@ -138,9 +138,9 @@ def _batches(path: str, rules: FileRules) -> Iterator[TextBatch]:
 
 def _check_no_columns(path: str, rules: FileRules) -> None:
     """Refuse options about columns for lines, which have none."""
-    usual = FileRules().options()
+    defaults = FileRules().options()
     for name, value in rules.options().items():
-        if name != "format" and value != usual[name]:
+        if name != "format" and value != defaults[name]:
             what = f"{name}={value!r} is about tables, and {name_of(path)} is read as lines with {LABEL} words"
             raise ValueError(f"{what}: leave it out, or name the format of the table, as format='csv'")
 
@@ -151,7 +151,7 @@ def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
 
 
 def _reads_like_names(text: str, n_columns: int) -> bool:
-    """Tell whether a text reads like the names of at most `n_columns` columns."""
+    """Return whether a text reads like the names of at most `n_columns` columns."""
     names = text.split("\n")
     return len(names) <= n_columns and all(map(_NAME.fullmatch, names))
 

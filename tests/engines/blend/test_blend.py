@@ -838,9 +838,9 @@ class TestTimeBudget:
     def test_keeps_a_network_after_a_third_of_its_passes(self):
         within, options = network_part.within, NetworkOptions.of({})
         with pytest.warns(UserWarning, match=r"none: 1\.9 s are left"):
-            assert within(options, 1.9, 10, passes=2) is None
-        assert within(options, 2.1, 10, passes=2).time_budget == 2.1
-        assert within(options, 1, 25, passes=0).time_budget == 2.5
+            assert within(options, 1.9, 10, epochs=2) is None
+        assert within(options, 2.1, 10, epochs=2).time_budget == 2.1
+        assert within(options, 1, 25, epochs=0).time_budget == 2.5
 
     @pytest.mark.parametrize(("passes", "kept"), [(19, False), (20, True)])
     def test_drops_a_network_before_a_third_of_its_passes(self, monkeypatch, passes, kept):
@@ -855,7 +855,7 @@ class TestTimeBudget:
             warnings.simplefilter("always")
             model = blend(time_budget=3600).fit(X, Y)
         assert (model.network_ is not None) == kept
-        words = "it took 19 of the 20 passes or more that make it useful"
+        words = "it took 19 of the 20 epochs or more that make it useful"
         assert [str(one.message).rpartition("none: ")[2] for one in said] == [words] * (not kept)
         assert blend().fit(X, Y).network_ is not None, "without a budget it is what was asked for"
 
@@ -897,7 +897,7 @@ class TestCheckpoint:
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
         assert cut.network_ is None, "a tenth of its passes is worth nothing yet"
-        assert checkpoints.is_there(tmp_path / "state")
+        assert checkpoints.checkpoint_exists(tmp_path / "state")
         before = next(steps)
         cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
         assert 0 < next(steps) - before < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
@@ -934,7 +934,7 @@ class TestCheckpoint:
         interrupted_at(monkeypatch, 20)
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
-        assert checkpoints.is_there(tmp_path / "state")
+        assert checkpoints.checkpoint_exists(tmp_path / "state")
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
     def test_keeps_a_network_after_the_epochs_found(self, tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ def test_candidates_hold_what_each_part_computes(model, k):
         assert max(map(len, expected)) > 20, "neighbors propose labels that the tree misses"
 
 
-def test_the_opinion_takes_the_weight_of_missing_neighbors(model):
+def test_the_network_replaces_missing_neighbors(model):
     """A point of no features has no neighbors, whatever k is."""
     found, of_two = proposed(model, NOTHING, 20, 50), proposed(model, NOTHING, 20, 0)
     assert found.valid.sum() == 20

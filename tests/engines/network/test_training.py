@@ -228,7 +228,7 @@ def test_rejects_a_directory_that_is_not_a_checkpoint(tmp_path):
         Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "model")
     storage.save(tmp_path / "other", {}, {"of": "something else"})
     trainer = Trainer(network(8), FEATURES, TRUTH, TrainingConfig(), checkpoint=tmp_path / "other")
-    with pytest.raises(CheckpointError, match="other is no checkpoint of a training: name the directory"):
+    with pytest.raises(CheckpointError, match="other is not a checkpoint of a training run: name the directory"):
         trainer.resume()
 
 

@@ -219,7 +219,7 @@ def test_skips_epochs_that_gain_nothing(data):
     watcher = SimpleNamespace(on_batch=lambda progress: planned.add((progress.epoch, progress.epochs)))
     model = fitted(data, rules=NOTHING_TO_GAIN, epochs="auto", callbacks=[watcher])
     assert (model.n_iter_, model.choices_["epochs"][0]) == (3, 3)
-    assert model.choices_["epochs"][1].startswith("the first 2 passes: ")
+    assert model.choices_["epochs"][1].startswith("the first 2 epochs: ")
     assert planned == {(0, 6), (1, 6), (2, 3)}
     given = fitted(data, rules=NOTHING_TO_GAIN)
     assert given.n_iter_ == 6  # six given epochs are kept

@@ -19,10 +19,10 @@ from sparsenet.engines.network.training.trial import Trial
 
 #: The names of the data of a run, in the order of `data_of`.
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
-#: Settings that users know by another name.
+#: Settings with another name in the public API.
 _CALLED = {"seed": "seed (by random_state)"}
-#: The way out for every checkpoint that cannot be resumed.
-RESTART = "remove it to start afresh"
+#: Advice for a checkpoint that cannot be resumed.
+RESTART = "remove it to start again from the beginning"
 
 
 def fingerprint(

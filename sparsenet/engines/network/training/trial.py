@@ -1,4 +1,4 @@
-"""Measure on held-out points, during training, whether hidden units and further passes help; calibrate the scores."""
+"""Measure on held-out points, during training, whether hidden units and further epochs help; calibrate the scores."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class TrialRules:
     hidden : Rule
         Hidden units must gain something, since a network without them is faster.
     passes : Rule
-        With two standard errors, a trial would stop useful passes less often, but take too many useless ones
+        With two standard errors, a trial would stop useful epochs less often, but take too many useless ones
         (bench/notes/networks.md).
     count_weights, counts : tuple of float, Rule
         Weights of a label's log count to choose from, the default first: a network meets a rare label in too few
         batches to learn that it is rare.
     min_true : int
-        With fewer true labels in the hold-out, scores stay as they are.
+        With fewer true labels in the hold-out, scores are not corrected.
     """
 
     hidden: Rule = field(default_factory=lambda: Rule(MEAN_PRECISION, standard_errors=0.0))
@@ -91,7 +91,7 @@ class Verdict(NamedTuple):
     wide_precision : float
         P@1 of the wide path alone.
     passes : Decision or None
-        Whether the passes after the first one helped; None if that was not measured.
+        Whether the epochs after the first one helped; None if that was not measured.
     """
 
     hidden: Decision
@@ -100,12 +100,12 @@ class Verdict(NamedTuple):
 
     @property
     def drops(self) -> bool:
-        """Tell whether hidden units go."""
+        """Return whether hidden units go."""
         return not self.hidden.value
 
     @property
     def ends(self) -> bool:
-        """Tell whether training ends early."""
+        """Return whether training ends early."""
         return self.passes is not None and not self.passes.value
 
 
@@ -178,7 +178,7 @@ class Trial:
         hidden, passes = choose(options, by_hidden.__getitem__, self.rules.hidden), None
         if first is not None:
             by_passes = {False: first, True: measured.best()}
-            options = [Option("the first pass", False), Option(f"the first {self.epochs} passes", True)]
+            options = [Option("the first epoch", False), Option(f"the first {self.epochs} epochs", True)]
             passes = choose(options, by_passes.__getitem__, self.rules.passes)
         return Verdict(hidden, float(measured.wide[:, 0].mean()), passes)
 
