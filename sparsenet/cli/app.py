@@ -128,7 +128,7 @@ def predict(given: SimpleNamespace) -> None:
     else:
         usage.check_options("predict", given, "points")
         if given.threshold == "learnt":
-            usage.refuse("threshold", "a model of sparse points has learnt no threshold: say a number")
+            usage.refuse("threshold", "a model of sparse points has learnt no threshold: give a number")
         usage.check_point_format(given.input_format, "input_format")
         answers = point_commands.predict(given)
     for lines in answers:

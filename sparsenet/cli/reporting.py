@@ -36,7 +36,7 @@ _OPTIONS = {
     r"\b(cost|epochs|hidden|patience)=": r"--\1 ",
     r"\b(batch|wide)_(size|budget)=": r"--\1-\2 ",
     r"name the columns, or give positions": "name the columns (--text, --target), or give positions",
-    r"if it is no header$": "if it is no header; tables are read for texts, and numbers as svmlight (or in Python)",
+    r"if it is not a header$": "if it is not a header; tables hold texts, so write numbers as svmlight (or use Python)",
     r"\bnormalize='(\w+)'": r"--normalize \1",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }

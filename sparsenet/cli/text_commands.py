@@ -149,7 +149,7 @@ def predict(source: TextSource, given: SimpleNamespace) -> Iterator[str]:
     if given.threshold == "learnt" and model.threshold_ is None:
         problem = "has learnt no threshold for --threshold learnt, since its texts have one label each"
         raise ValueError(f"{given.model} {problem}")
-    least = model.threshold_ if given.threshold == "learnt" else float(given.threshold)
+    threshold = model.threshold_ if given.threshold == "learnt" else float(given.threshold)
     skipped = SkippedLines()
     for number, texts in enumerate(source.batches(skipped.add)):
         known = model.columns_ if number == 0 and source.format == "lines" else None
@@ -159,7 +159,7 @@ def predict(source: TextSource, given: SimpleNamespace) -> Iterator[str]:
                 "this is a table, add --input-format csv, tsv or jsonl"
             )
         names, probabilities = model.topk(texts, given.k)
-        counts = (probabilities >= least).sum(axis=1)  # best first, so these are the first ones
+        counts = (probabilities >= threshold).sum(axis=1)  # best first, so these are the first ones
         rows = zip(names.tolist(), probabilities.tolist(), counts.tolist(), strict=True)
         yield "".join(answer_line(given.format, own[:n], p[:n]) for own, p, n in rows)
     skipped.report(source.path, "blank lines of a table are not rows")

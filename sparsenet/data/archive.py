@@ -48,7 +48,7 @@ def check_archive(file: BinaryIO, free: int | None = None) -> None:
     file_bytes = file.seek(0, os.SEEK_END)
     file.seek(0)
     if file.read(2) != b"PK":
-        raise ValueError("it is no zip archive")
+        raise ValueError("it is not a zip archive")
     with zipfile.ZipFile(file) as archive:
         members = _members(archive)
         packed = sum(info.compress_size for info in members.values())
@@ -69,7 +69,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         if name in members:
-            raise ValueError(f"{name} is there twice")
+            raise ValueError(f"{name} occurs twice")
         if name in MEMBERS:
             members[name] = info
     return members
@@ -89,7 +89,7 @@ def _header(archive: zipfile.ZipFile, name: str, info: zipfile.ZipInfo) -> _Head
                 raise ValueError(f"version {version[0]}.{version[1]} is unknown")
             shape, _, dtype = read(start)
         except _BAD_HEADER as error:
-            raise ValueError(f"{name} is no array that NumPy wrote ({_first_line(error)})") from None
+            raise ValueError(f"{name} is not an array that NumPy wrote ({_first_line(error)})") from None
     claimed, held = math.prod(shape) * dtype.itemsize, info.file_size - start.tell()
     if min(shape, default=0) < 0 or dtype.itemsize == 0 or claimed != held:
         raise ValueError(f"{name} claims {dtype} values of shape {cut(str(shape), 100)}, but has {held} bytes")

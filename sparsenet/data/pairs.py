@@ -104,7 +104,7 @@ def _read_matrix(path: PathOrStream, options: Options, on_bytes: OnBytes | None 
 
 
 def _read_npz(path: str, options: Options) -> Any:
-    no_matrix = "is no sparse matrix as scipy.sparse.save_npz writes it"
+    no_matrix = "is not a sparse matrix as scipy.sparse.save_npz writes it"
     try:
         with open(path, "rb") as file:  # given a path, NumPy would leave a damaged file open
             check_archive(file)

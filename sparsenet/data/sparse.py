@@ -300,7 +300,7 @@ def _feed_guessed(reader: SvmlightReader, options: Options, first: Block) -> Non
         if options.format == "svmlight" or error.line != 1 or "out of range" in error.problem:
             raise
         guess = (
-            "the file was taken for svmlight, as line 1 is no header of XMC; format= says what else it is, such as csv "
-            "of texts, or lines of them that begin with __label__NAME"
+            "the file was taken for svmlight, as line 1 is not a header of XMC; if it is not svmlight, "
+            "set format= to its format, such as csv, or lines if they begin with __label__NAME"
         )
         raise DataError(error.path, 1, f"{error.problem}; {guess}") from None

@@ -93,21 +93,21 @@ class AnswersMixin:
             if threshold is not None:
                 raise ValueError("threshold must be None where each row has one label: see `topk` for probabilities")
             return target.classes[self._best_label(features)]
-        least = 0.5 if threshold is None else real("threshold", threshold, 0, 1)
+        min_p = 0.5 if threshold is None else real("threshold", threshold, 0, 1)
         found = [np.empty(0, np.int32)]
         for block in features.blocks(POINTS_AT_A_TIME):
-            found += self._likely(block, least)
+            found += self._likely(block, min_p)
         return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
 
-    def _likely(self, features: Rows, least: float) -> list[I32]:
-        """Return the labels of each point with a probability above `least`, best first."""
+    def _likely(self, features: Rows, min_p: float) -> list[I32]:
+        """Return the labels of each point with a probability above `min_p`, best first."""
         found = [np.empty(0, np.int32)] * len(features)
         waiting, k = np.arange(len(features)), min(self._first_k, len(self.classes_))
         while len(waiting):
             labels, p = self._best(features.take(waiting), k)
-            full = (p[:, -1] > least) & (k < len(self.classes_))
+            full = (p[:, -1] > min_p) & (k < len(self.classes_))
             for i in np.flatnonzero(~full):
-                found[waiting[i]] = labels[i][p[i] > least]
+                found[waiting[i]] = labels[i][p[i] > min_p]
             # Rank more labels for these points alone: the answer for a point must not depend on other points.
             waiting, k = waiting[full], min(4 * k, len(self.classes_))
         return found
@@ -126,7 +126,7 @@ class AnswersMixin:
     def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is at most n_labels.
 
-        Each label has its own probability, even with one label a row; only rows of `predict_proba` then sum to one.
+        Each label has its own probability, even with one label per row; only rows of `predict_proba` then sum to one.
         `exclude`, (n, n_labels), sparse or dense, is nonzero for labels to leave out, such as items already bought.
         A single row, (n_labels,) or (1, n_labels), applies to all rows, such as items out of stock.
         """

@@ -41,7 +41,7 @@ from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32, Arrays
 
-#: The most features that a label holds in the wide path by default. Beside a tree more of them are no better
+#: Maximum features per label in the wide path by default. With a tree, more features gain nothing
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
 
@@ -241,7 +241,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels that neither the tree nor the neighbors propose get 0. Rows sum to one with one label a row; otherwise
+        Labels that neither the tree nor the neighbors propose get 0. Rows sum to one with one label per row; otherwise
         each label has an independent probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features = self._features(X)
@@ -339,10 +339,10 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             labels[own], p[own] = found[:, :k], combination.probabilities(scores[:, :k])
         return labels, p
 
-    def _likely(self, features: Rows, least: float) -> list[I32]:
-        """Return the candidates of each point with a probability above `least`, best first."""
+    def _likely(self, features: Rows, min_p: float) -> list[I32]:
+        """Return the candidates of each point with a probability above `min_p`, best first."""
         labels, p = self._best(features, self._candidates())
-        return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
+        return [own[probable > min_p] for own, probable in zip(labels, p, strict=True)]
 
     def _ranked(self, features: Rows, n: int, n_dropped: int = 0) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points, the n labels proposed for each, best first, and their scores."""

@@ -57,7 +57,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     activation : {"relu", "linear", "tanh"}
         Activation of the hidden layers.
     dropout : float
-        Share of hidden units dropped at each step.
+        Fraction of hidden units dropped at each step.
     loss : {"bce", "softmax"} or Loss
         ``"bce"``: an independent yes-or-no decision for each label. ``"softmax"``: labels compete, with a correction
         for sampling.
@@ -96,7 +96,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     wide_budget : int or "auto"
         Maximum number of features of a label in the wide path. ``"auto"``: 1,024, or down to 128 to fit into memory.
     warmup : float
-        Share of all steps over which the learning rates rise from zero.
+        Fraction of all steps over which the learning rates rise from zero.
     decay : {"linear", "cosine", "constant"}
         Decay of the learning rates after the warm-up.
     label_smoothing : float
@@ -110,7 +110,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         it is nonzero (sparse); together if near points then share more labels; mixed for numeric columns next to mostly
         empty ones; otherwise rows.
     validation_fraction : float
-        Share of the points held out to choose the best epoch by P@1; see also `fit`.
+        Fraction of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None
         With validation, stop after this many epochs without a better P@1.
     memory_limit : int, str or None
@@ -364,7 +364,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Rows sum to one with one label a row and under softmax; otherwise each label has an independent probability.
+        Rows sum to one with one label per row and under softmax; otherwise each label has an independent probability.
         Probabilities are calibrated if training has a hold-out: see `hidden`. If the matrix would be too large,
         ValueError suggests `predict_topk`.
         """

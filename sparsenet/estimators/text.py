@@ -64,7 +64,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         has some of its labels. None: probabilities are right on average, and rare labels are answers less often than
         they are true.
     validation_fraction : "auto" or float
-        Share of texts that are held out to measure `validation_score_` and to calibrate probabilities. A linear model
+        Fraction of texts held out to measure `validation_score_` and to calibrate probabilities. A linear model
         is then trained on all texts. ``"auto"``:
 
         - A tenth, but at least 800 and at most 5,000 texts. If 800 exceed a fifth, fifths are held out in turn, up to
@@ -101,7 +101,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ----------
     classes_ : ndarray of shape (n_labels,)
     validation_score_ : float or None
-        Share of held-out texts whose best label is right, by a model that has not seen them; None if none were held
+        Fraction of held-out texts whose best label is right, by a model that has not seen them; None if none were held
         out. Texts without labels count as misses. `partial_fit` on a fitted model does not change it.
     search_ : list of dict
         The parameters tried under a time budget, and their scores.
@@ -266,7 +266,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self.classes_[labels], values
 
     def predict_proba(self, X: Any) -> F32:
-        """Return calibrated probabilities, (n, n_labels); with one label a text, each row sums to one."""
+        """Return calibrated probabilities, (n, n_labels); with one label per text, each row sums to one."""
         return self._checked().answers.probabilities(self._texts(X), self._threads())
 
     def predict_log_proba(self, X: Any) -> F32:

@@ -140,7 +140,7 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels outside the beam get 0. Rows sum to one with one label a row; otherwise each label has an independent
+        Labels outside the beam get 0. Rows sum to one with one label per row; otherwise each label has an independent
         probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features, fitted, beam = self._features(X), self._fitted, self._beam()

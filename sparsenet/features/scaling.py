@@ -44,7 +44,7 @@ _MAX_SCALED = 1e12
 SMALLEST_SQUARES = 2.0**-900
 #: Values below 2**SMALL_EXPONENT are multiplied by a power of two before they are squared.
 SMALL_EXPONENT = -256
-#: Least share of rows for a column to be common; amounts in common columns are centred.
+#: Minimum fraction of rows for a column to be common; amounts in common columns are centred.
 COMMON = 0.5
 
 
@@ -244,8 +244,8 @@ class Columns:
     @cached_property
     def are_amounts(self) -> NDArray[np.bool_]:
         """Mask of columns with more than one distinct non-zero value; the others are flags."""
-        least, most = (by_row(extreme, self.values, self.starts) for extreme in (np.minimum, np.maximum))
-        return np.asarray(least < most)
+        lowest, highest = (by_row(extreme, self.values, self.starts) for extreme in (np.minimum, np.maximum))
+        return np.asarray(lowest < highest)
 
     def present_in(self, share: float) -> NDArray[np.bool_]:
         """Return the mask of columns that at least a `share` of the rows has."""

@@ -1,7 +1,7 @@
 """Encode y as label numbers, and decode predictions back into the form of y.
 
-y has one of four kinds: one label a point (``"single"``), lists of labels (``"lists"``), or an indicator with a column
-for each label, dense (``"dense"``) or sparse (``"sparse"``). Predictions have the same kind.
+y has one of four kinds: one label per point (``"single"``), lists of labels (``"lists"``), or an indicator with one
+column per label, dense (``"dense"``) or sparse (``"sparse"``). Predictions have the same kind.
 """
 
 from __future__ import annotations

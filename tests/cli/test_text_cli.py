@@ -208,7 +208,7 @@ def test_class_weight_takes_factors_of_labels(tmp_path):
     )
     code, _, problem = run(*ask, '{"no such label": 2}')
     assert code == 1
-    assert "class_weight names 'no such label', which is no label of y" in problem
+    assert "class_weight names 'no such label', which is not a label of y" in problem
     for value in ("fair", '{"news": -1}', "[1]", "{}", '{"news": 1, "news": 2}', "[" * 100_000):
         code, _, problem = run(*ask, value)
         assert code == 2
@@ -557,7 +557,7 @@ def test_table_options_need_a_table(trained, tmp_path, option):
         code, stdout, said = run(*command, *option, stdin=b"what a goal\n")
         assert (code, stdout) == (2, "")
         assert "is about tables" in said
-        assert "say csv, tsv or jsonl" in said
+        assert "name csv, tsv or jsonl" in said
     code, _, said = run("predict", model, lines, "--input-format", "lines", *option)
     assert code == 2
     assert "lines have no columns" in said
@@ -568,10 +568,13 @@ def test_table_options_need_a_table(trained, tmp_path, option):
 def test_errors_name_the_assumed_format(tmp_path):
     said = fails("train", "-", "--model", tmp_path / "m", stdin=b"review,topic\ngood,sport\n", run=unchecked)
     assert "<stdin>, line 1: label 'review" in said
-    assert "the file was taken for svmlight, as line 1 is no header of XMC; --format says what else it is" in said
+    assert (
+        "the file was taken for svmlight, as line 1 is not a header of XMC; if it is not svmlight, set --format "
+        "to its format" in said
+    )
     (tmp_path / "points.txt").write_text("0 0:1\n1 1:1\n" * 9)
     assert sparsenet("train", tmp_path / "points.txt", "--model", tmp_path / "m", "--hidden", "4").returncode == 0
-    assert "svmlight, as line 1 is no header of XMC; --input-format says" in fails(
+    assert "svmlight, as line 1 is not a header of XMC; if it is not svmlight, set --input-format" in fails(
         "predict", tmp_path / "m", stdin=b"what a goal\n", run=unchecked
     )
     said = fails("evaluate", tmp_path / "m", "-", stdin=b"0 7:1\n", run=unchecked)
@@ -624,14 +627,14 @@ def test_header_read_as_text_is_reported(tmp_path):
     said = done.stderr.decode().splitlines()
     assert len(said) == 1
     assert said[0].startswith(f"sparsenet: warning: {path}: the first row, 'review' with the label 'topic'")
-    assert said[0].endswith("say --header, or --no-header if it is none")
+    assert said[0].endswith("pass --header, or --no-header if it is not one")
     done = unchecked(*train, "--header")
     assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
     predict = ["predict", tmp_path / "model", path, "--text", "0"]
     done = unchecked(*predict)
     assert done.stdout.count(b"\n") == 5
-    said = f"sparsenet: warning: {path}: the first row, 'review', was taken for a text, and looks like a header: say "
-    assert done.stderr.decode() == f"{said}--header, or --no-header if it is none\n"
+    said = f"sparsenet: warning: {path}: the first row, 'review', was taken for a text, and looks like a header: pass "
+    assert done.stderr.decode() == f"{said}--header, or --no-header if it is not one\n"
     for option, n_texts in (("--header", 4), ("--no-header", 5)):
         code, stdout, said = run(*predict, option)
         assert (code, stdout.count("\n"), said) == (0, n_texts, "")

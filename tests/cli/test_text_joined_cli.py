@@ -151,7 +151,7 @@ def test_header_read_as_joined_text_is_reported(model, tmp_path):
     write(path, **{"Title of ticket": TITLES, "topic": LABELS, "Its body": BODIES})
     row = f"sparsenet: warning: {path}: the first row, 'Title of ticket\\nIts body'"
     said = sparsenet("predict", model, path, *columns).stderr.decode()
-    assert said.startswith(f"{row}, was taken for a text, and looks like a header: say --header")
+    assert said.startswith(f"{row}, was taken for a text, and looks like a header: pass --header")
     said = sparsenet("train", path, *columns, "--target", "1", "--model", tmp_path / "m").stderr.decode()
     assert said.startswith(f"{row} with the label 'topic' that no other row has, was taken for a text")
 

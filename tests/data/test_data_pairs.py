@@ -124,20 +124,20 @@ def test_errors_in_npz_matrices_name_the_problem(tmp_path):
         assert f"{x}: " in (said := refused(x, y))
         assert problem in said
     np.savez(x, a=np.eye(3))
-    assert "is no sparse matrix as scipy.sparse.save_npz writes it" in refused(x, y)
+    assert "is not a sparse matrix as scipy.sparse.save_npz writes it" in refused(x, y)
     x.write_bytes(b"1 2 3\n")
-    assert "is no sparse matrix" in refused(x, y)
+    assert "is not a sparse matrix" in refused(x, y)
     sparse.save_npz(x, sparse.csr_array(np.eye(3)))
     whole = x.read_bytes()
     x.write_bytes(whole[: len(whole) // 2])
-    assert "is no sparse matrix" in refused(x, y)
+    assert "is not a sparse matrix" in refused(x, y)
     damaged = bytearray(whole)
     damaged[len(whole) // 3] ^= 0xFF
     x.write_bytes(damaged)
-    assert "is no sparse matrix" in refused(x, y)
+    assert "is not a sparse matrix" in refused(x, y)
     with open(x, "wb") as file:
         np.save(file, np.eye(3))
-    assert "is no sparse matrix" in refused(x, y)
+    assert "is not a sparse matrix" in refused(x, y)
     assert "is a dense array of NumPy" in refused(x.rename(tmp_path / "x.npy"), y)
     with pytest.raises(DataError, match="is a dense array of NumPy"):
         read(str(tmp_path / "x.npy"))
@@ -152,7 +152,7 @@ def test_refuses_ids_beyond_the_matrix(tmp_path, kind, ids):
     where = {"row": ids, "col": np.arange(3)} if kind == "coo" else {"indices": ids, "indptr": np.arange(4)}
     values = np.ones((3, 1, 1)) if kind == "bsr" else np.ones(3)
     np.savez(x, shape=np.array([3, 3]), data=values, format=kind.encode(), **where)
-    assert "is no sparse matrix" in refused(x, x)
+    assert "is not a sparse matrix" in refused(x, x)
 
 
 def test_rejects_narrow_widths_and_missing_files(tmp_path):

@@ -243,10 +243,10 @@ def test_batches_equal_the_whole_table():
 ERRORS = {
     # format, text, options: line and words of the error
     "missing column": ("csv", "txt,label\na,b\n", {}, 1, "there is no column 'text'; the first row holds 'txt'"),
-    "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if it is no header"),
+    "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if it is not a header"),
     "old line ends": ("csv", "text,label\ra,b\rc,d\n", {}, 1, "seem to end in carriage returns alone: write"),
     "missing position": ("tsv", "a\tb\n", {"text": 2, "target": 0}, 1, "there is no column 2: there are 2, counted"),
-    "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' is there twice"),
+    "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' occurs twice"),
     "too many fields": ("csv", "text,label\na,b\nc,d,e\n", {}, 3, "3 fields where the first row has 2"),
     "too few fields": ("csv", "text,label\na,b\n\nc\n", {}, 4, "1 fields where the first row has 2"),
     "open quote": ("csv", 'text,label\na,b\n"c,d\ne,f\n', {}, 3, "a quote opens here and does not close; close it"),
@@ -255,8 +255,8 @@ ERRORS = {
     "a repeated label": ("csv", "text,label\na,x;y;x\n", {"label_delimiter": ";"}, 2, "holds the label 'x' twice"),
     "no number": ("csv", "text,n\na,one\n", {"features": ["n"], "target": None}, 2, "must hold a number, found 'one'"),
     "missing number": ("csv", "text,n\na,\n", {"features": ["n"], "target": None}, 2, "must hold a number, found ''"),
-    "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is no finite"),
-    "1e39": ("csv", "text,n\na,1e39\n", {"features": ["n"], "target": None}, 2, "'n' holds 1e39, which is no finite"),
+    "nan": ("csv", "text,n\na,nan\n", {"features": ["n"], "target": None}, 2, "'n' holds nan, which is not a finite"),
+    "1e39": ("csv", "text,n\na,1e39\n", {"features": ["n"], "target": None}, 2, "'n' holds 1e39, which is not a"),
     "broken JSON": ("jsonl", '{"text": "a", "label": 1}\n{"text": \n', {}, 2, "broken JSON: Expecting value at column"),
     "not an object": ("jsonl", "[1]\n", {}, 1, "expected a JSON object, found '[1]'"),
     "missing key": ("jsonl", '{"text": "a", "tag": 1}\n', {}, 1, "there is no key 'label'; there are 'text', 'tag'"),
@@ -467,7 +467,7 @@ def test_parquet_errors_name_the_row(tmp_path: Path):
     frame.to_parquet(path)
     with pytest.raises(DataError, match="row 2: column 'text' must hold texts, got None; fill missing texts in with"):
         read_table(path)
-    with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is no finite 32-bit float; fill"):
+    with pytest.raises(DataError, match="row 1: column 'price' holds inf, which is not a finite 32-bit float; fill"):
         read_table(path, text=None, features=["price"])
     with pytest.raises(DataError, match="row 1: column 'price' must hold labels, texts or numbers, got inf"):
         read_table(path, text=None, target="price")
@@ -476,7 +476,7 @@ def test_parquet_errors_name_the_row(tmp_path: Path):
     odd = pa.table([["a"], ["x;y"], ["b"], [Decimal("1.5")]], names=["text", "label", "text", "price"])
     pq.write_table(odd, path)
     for text in ("text", 2):
-        with pytest.raises(DataError, match="column 'text' is there twice; rename one"):
+        with pytest.raises(DataError, match="column 'text' occurs twice; rename one"):
             read_table(path, text=text)
     assert read_table(path, text=None, features=["price"]).features.tolist() == [[1.5]]
     with pytest.raises(DataError, match=r"row 0: column 'label' must hold a number, found 'x;y'$"):

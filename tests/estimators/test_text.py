@@ -265,7 +265,10 @@ def test_class_weights_may_name_labels_that_a_fold_lacks():
     weighed = [TextClassifier(random_state=0, class_weight=own) for own in ({"food": 5.0}, {"food": 5.0, "money": 9.0})]
     scores = [model.fit(X, y).decision_function(X) for model in weighed]
     np.testing.assert_array_equal(*scores)
-    with pytest.raises(ValueError, match="names 'money', which is no label of y, and none that is one: y has such as"):
+    with pytest.raises(
+        ValueError,
+        match="names 'money', which is not a label of y, and no other label of y either: y has labels such as",
+    ):
         TextClassifier(class_weight={"money": 9.0}).fit(X, y)
 
 

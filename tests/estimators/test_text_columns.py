@@ -92,11 +92,11 @@ def test_a_frame_may_hold_the_labels_too(frame):
         for found, expected in zip(answer(whole), answer(TEXTS), strict=True):
             np.testing.assert_array_equal(found, expected)
     assert model.score(whole, LABELS) == model.score(TEXTS, LABELS)
-    with pytest.raises(ValueError, match=r"text='text' is no column of X; .*: the model learnt from 'text'$"):
+    with pytest.raises(ValueError, match=r"text='text' is not a column of X; .*: the model learnt from 'text'$"):
         usual.predict(whole)
     for columns, message in (
-        ({}, "text='text' is no column of X; there are 'id', 'review', 'topic': name them, or pass y"),
-        ({"text": "review", "target": "zz"}, "target='zz' is no column of X"),
+        ({}, "text='text' is not a column of X; there are 'id', 'review', 'topic': name them, or pass y"),
+        ({"text": "review", "target": "zz"}, "target='zz' is not a column of X"),
         ({"text": "review", "target": "topic", "header": True}, "header=True is for files: leave it out"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -200,7 +200,7 @@ def test_warns_about_a_header_taken_for_a_text(tmp_path, name):
     path = tmp_path / name
     content = f"review,topic\n{ROWS}"
     path.write_text(content if name == "t.csv" else content.replace(",", "\t"))
-    with pytest.warns(UserWarning, match=r"the first row, 'review' with the label 'topic' .* say header=True") as said:
+    with pytest.warns(UserWarning, match=r"the first row, 'review' with the label 'topic' .* pass header=True") as said:
         model = TextClassifier(random_state=0).fit(path, text=0, target=1)
     assert len(said) == 1
     assert "topic" in model.classes_

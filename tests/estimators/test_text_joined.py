@@ -81,17 +81,23 @@ def test_frames_can_be_cross_validated(text):
 @FRAMES
 def test_rejects_a_frame_that_lacks_a_column(frame):
     for columns in ({"text": ["title", "zz"], "target": "topic"}, {"text": ["zz", "body"], "target": "topic"}):
-        with pytest.raises(ValueError, match="text='zz' is no column of X; there are 'title', 'topic', 'body': name"):
+        with pytest.raises(
+            ValueError, match="text='zz' is not a column of X; there are 'title', 'topic', 'body': name"
+        ):
             fitted(frame(TABLE), **columns)
     with pytest.raises(
-        ValueError, match=r"text='zz' is no column of X; there are 'title', 'topic', 'body': name them$"
+        ValueError, match=r"text='zz' is not a column of X; there are 'title', 'topic', 'body': name them$"
     ):
         fitted(frame(TABLE), LABELS, text=["title", "zz"])
     model = fitted(frame(TABLE), text=BOTH, target="topic")
     for query in (model.predict, model.topk, lambda X: model.score(X, LABELS), lambda X: model.partial_fit(X, LABELS)):
-        with pytest.raises(ValueError, match="text='body' is no column of X; there are 'title': the model learnt from"):
+        with pytest.raises(
+            ValueError, match="text='body' is not a column of X; there are 'title': the model learnt from"
+        ):
             query(frame({"title": TITLES}))
-        with pytest.raises(ValueError, match="'title' is no column of X; there are 'other': the model learnt from 't"):
+        with pytest.raises(
+            ValueError, match="'title' is not a column of X; there are 'other': the model learnt from 't"
+        ):
             query(frame({"other": JOINED}))
     assert model.predict_proba(np.array(JOINED)).tolist() == EXPECTED, "what is no frame has no columns"
 
@@ -115,7 +121,9 @@ def test_a_tuple_names_one_column(tmp_path):
     assert load(tmp_path / "m").columns_ is None, "no file can say it"
     several = fitted(levels, LABELS, text=[("title", "body"), ("body", "")])
     assert several.predict_proba(levels).tolist() == several.predict_proba(JOINED).tolist() == EXPECTED
-    with pytest.raises(ValueError, match=r"text=\('title', 'body'\) is no column of X; .* several columns are a list$"):
+    with pytest.raises(
+        ValueError, match=r"text=\('title', 'body'\) is not a column of X; .* several columns are a list$"
+    ):
         fitted(plain, text=("title", "body"), target="topic")
 
 

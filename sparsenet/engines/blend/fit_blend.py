@@ -43,14 +43,14 @@ FEW, MANY = 32, 128
 class HoldoutSize:
     """The size of the hold-out, and which parts are trained without it.
 
-    From `from_network` points on, one in `every` is held out, between `least` and `most`, and the network is trained
-    without them. From `from_tree` points on, so is the tree. With fewer points a tenth is held out, if that
-    is at least `min_held_of_few`. Further parts are then trained without it, and the final ones learn all points.
+    From `from_network` points on, one in `every` is held out, between `min_held` and `max_held`. The network is trained
+    without them and, from `from_tree` points on, the tree. With fewer points a tenth is held out, if that is at least
+    `min_held_of_few`. Then second parts are trained without the hold-out, and the final parts on all points.
     """
 
     every: int = AUTO.held_one_in
-    least: int = AUTO.min_held
-    most: int = AUTO.max_held
+    min_held: int = AUTO.min_held
+    max_held: int = AUTO.max_held
     from_network: int = 1 << 13
     from_tree: int = 1 << 16
     min_held_of_few: int = 128
@@ -58,7 +58,7 @@ class HoldoutSize:
     def draw(self, labels: Rows, seed: int) -> HeldOut:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
-        n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else n // 10
+        n_held = min(max(n // self.every, self.min_held), self.max_held) if n >= self.from_network else n // 10
         if n_held < self.min_held_of_few:
             return HeldOut()
         # Scouting also holds out a tenth of few points, with the same seed: those here must be others.

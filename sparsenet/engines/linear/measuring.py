@@ -49,7 +49,7 @@ class MeasuredText:
 
     @property
     def score(self) -> float:
-        """Share of held-out texts whose best label is right."""
+        """Fraction of held-out texts whose best label is right."""
         return float(self.hits.mean())
 
     def described(self) -> dict[str, Any]:

@@ -22,10 +22,10 @@ def limit_dense(points: Rows, *, seed: int, max_cells: int = MAX_DENSE_CELLS, mi
 
     Points are dense if at least `min_density` of their values are stored, zeros included.
     """
-    most = max(max_cells // max(points.width, 1), 1)
-    if len(points.indices) < min_density * len(points) * points.width or len(points) <= most:
+    limit = max(max_cells // max(points.width, 1), 1)
+    if len(points.indices) < min_density * len(points) * points.width or len(points) <= limit:
         return points
-    kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
+    kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:limit])
     sample, lengths = points.take(kept), np.zeros(len(points) + 1, np.int64)
     lengths[kept + 1] = np.diff(sample.indptr)
     return Rows(np.cumsum(lengths), sample.indices, sample.data, points.width)
@@ -36,11 +36,11 @@ def dense_ids(index: Rows, *, max_cells: int = MAX_DENSE_CELLS, min_density: flo
 
     `min_density` is slightly lower than in `limit_dense`, since a sample may have fewer values.
     """
-    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, max_cells)
-    if longest * len(index) > most:  # a quick lower bound on the size of the matrix
+    longest, limit = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, max_cells)
+    if longest * len(index) > limit:  # a quick lower bound on the size of the matrix
         return None
     ids = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
-    return ids if 0 < len(ids) * len(index) <= most else None
+    return ids if 0 < len(ids) * len(index) <= limit else None
 
 
 class SideBySide:

@@ -254,7 +254,7 @@ class Schedule:
     Parameters
     ----------
     warmup : float
-        Share of all steps over which the rate rises from zero.
+        Fraction of all steps over which the rate rises from zero.
     decay : {"constant", "linear", "cosine"}
         The decay after the warm-up.
     final : float

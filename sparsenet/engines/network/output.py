@@ -1,4 +1,4 @@
-"""The sampled output layer: one neuron a label; a batch computes only the active neurons.
+"""The sampled output layer: one neuron per label; a batch computes only the active neurons.
 
 All points of a batch share one active set, chosen in `active`. Scores then form a dense tile, which is bound by
 arithmetic, and updates stay sparse. Active sets for each point, as in SLIDE, are available for comparison.

@@ -83,10 +83,10 @@ def fit_into_time(
         return options
     if left() <= 0:
         return _reduced(options, "time", hidden=widths[-1])
-    most = 0.05 * left()
+    max_seconds = 0.05 * left()
     timed = seconds_per_step or _seconds_per_step
     fast, slow = (
-        timed(make(replace(options, hidden=hidden)), points, options, most, seed=seed, threads=threads)
+        timed(make(replace(options, hidden=hidden)), points, options, max_seconds, seed=seed, threads=threads)
         for hidden in (widths[-1], widths[0])
     )
     n_points = len(points[0])
@@ -102,7 +102,7 @@ def _seconds_per_step(
     network: Network,
     points: tuple[Rows, Rows],
     options: NetworkOptions,
-    most: float,
+    max_seconds: float,
     *,
     seed: int,
     threads: int,
@@ -111,7 +111,7 @@ def _seconds_per_step(
 ) -> float:
     """Return the median time of a step, at a learning rate of zero, which does not change the weights.
 
-    It stops after `most` seconds. The first steps are ignored: they touch new memory and may compile kernels.
+    It stops after `max_seconds` seconds. The first steps are ignored: they touch new memory and may compile kernels.
     """
     network.output.prepare(np.bincount(points[1].indices, minlength=points[1].width), threads)
     workspace, times = Workspace(), [time.perf_counter()]
@@ -121,7 +121,7 @@ def _seconds_per_step(
             context = Pass(threads, workspace, np.random.default_rng((seed, 1, step)))
             network.train_step(batch, context, step=step, factor=0.0)
             times.append(time.perf_counter())
-            if step > 1 and times[-1] - times[0] > most:
+            if step > 1 and times[-1] - times[0] > max_seconds:
                 break
     network.drop_state()
     paces = np.diff(times)

@@ -46,7 +46,7 @@ class FittedText:
     weight : ndarray, optional
         Weights of a linear model before rounding, once `refit` needs them.
     score : float or None
-        Share of held-out texts whose best label is right; None if none were held out.
+        Fraction of held-out texts whose best label is right; None if none were held out.
     search : sequence of dict
         The parameters that a search tried, and their scores.
     decisions : mapping
@@ -163,7 +163,7 @@ def fit_network(
     """
     labels, threads, score = problem.labels, problem.threads, None
     _check_suits_network(options)
-    vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, most=MAX_FEATURES)
+    vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, n_max=MAX_FEATURES)
 
     def points_and_labels(texts: I64 | None) -> tuple[Rows, Rows]:
         rows = problem.rows if texts is None else problem.rows.take(texts, problem.spill)
@@ -273,6 +273,6 @@ def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 |
         return np.asarray(counts.sum() / np.maximum(counts, 1) / len(counts), np.float32)
     labels = target.classes.tolist()
     if weight and not set(weight).intersection(labels):  # the texts of a fold may lack some labels
-        unknown = f"class_weight names {min(weight, key=repr)!r}, which is no label of y"
-        raise ValueError(f"{unknown}, and none that is one: y has such as {labels[0]!r}")
+        unknown = f"class_weight names {min(weight, key=repr)!r}, which is not a label of y"
+        raise ValueError(f"{unknown}, and no other label of y either: y has labels such as {labels[0]!r}")
     return np.array([weight.get(label, 1.0) for label in labels], np.float32)

@@ -24,7 +24,7 @@ class ReplayBuffer:
         The features, with values in half precision.
     labels : Rows
     max_texts, max_entries : int
-        Most texts in the buffer, and most features of all of them, at 6 bytes each.
+        Maximum texts in the buffer, and maximum features of all of them, at 6 bytes each.
     """
 
     indptr: I64
@@ -72,7 +72,7 @@ class ReplayBuffer:
         Texts of the buffer seen several times would be overfitted, at the expense of texts outside it.
         """
         sample, order = self.points(points.width), np.random.default_rng((seed, 4)).permutation(len(self))
-        for share in np.array_split(order, n_passes(len(points))):
+        for share in np.array_split(order, n_epochs(len(points))):
             yield _joined(points, sample.take(share)), _joined(labels, self.labels.take(share))
 
     def prior_shift(self, labels: Rows, counts: I64, n_texts: int) -> F32:
@@ -81,7 +81,7 @@ class ReplayBuffer:
         All texts are the new ones, with `labels`, and `n_texts` earlier ones, `counts` of them with each label. Labels
         that no pass contains have a shift of 0.
         """
-        times, new = n_passes(len(labels)), np.bincount(labels.indices, minlength=labels.width)
+        times, new = n_epochs(len(labels)), np.bincount(labels.indices, minlength=labels.width)
         in_passes = (counts * (len(self) / max(n_texts, 1)) + times * new) / (len(self) + times * len(labels))
         overall = (counts + new) / (n_texts + len(labels))
         ratio = np.divide(in_passes, overall, where=in_passes > 0, out=np.ones(labels.width))
@@ -113,9 +113,9 @@ class ReplayBuffer:
         return cls(features.indptr, features.indices, values, labels)
 
 
-def n_passes(n_texts: int, *, scale: int = 45, fewest: int = 5, most: int = 20) -> int:
-    """Return the number of passes over further texts: it falls with the square root of their number."""
-    return int(np.clip(round(scale / max(n_texts, 1) ** 0.5), fewest, most))
+def n_epochs(n_texts: int, *, scale: int = 45, min_epochs: int = 5, max_epochs: int = 20) -> int:
+    """Return the number of epochs on further texts: it falls with the square root of their number."""
+    return int(np.clip(round(scale / max(n_texts, 1) ** 0.5), min_epochs, max_epochs))
 
 
 def _checked(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int) -> Rows:

@@ -29,7 +29,7 @@ from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
 from sparsenet.engines.network.parameters import pack_parameters
 from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.training import Trainer
-from sparsenet.engines.text.replay import ReplayBuffer, n_passes
+from sparsenet.engines.text.replay import ReplayBuffer, n_epochs
 from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.text.featuriser import extract
@@ -161,7 +161,7 @@ class NetworkModel:
         memory = (self.memory or ReplayBuffer.empty(len(places[1]))).moved(labels.width, places)
         shift = shift_share * memory.prior_shift(labels, fitted.seen.label_counts, fitted.seen.n_points)[:, None]
         fitted.network.output.bias.value += shift
-        steps, total = 0, n_passes(len(points))
+        steps, total = 0, n_epochs(len(points))
         for number, chosen in enumerate(memory.passes(points, labels, seed)):
             peak, final = (rate * (1 - done / total) for done in (number, number + 1))
             schedule = Schedule(peak=peak, decay="linear", final=final)

@@ -72,9 +72,9 @@ class FittedTree:
     def all_logits(self, points: Rows, *, beam: int, threads: int) -> Iterator[tuple[I64, I32, F32]]:
         """Yield blocks of points: numbers of their rows, labels that the beam meets (-1 for none), and their logits."""
         names, done = self.shape.labels, 0
-        most = min(len(names), CHILDREN * max(beam, MAX_ROOTS))
-        for block in points.blocks(max(1, CELLS_AT_A_TIME // most)):
-            labels, scores = search(self.levels, block, beam, most, threads, names)
+        max_scored = min(len(names), CHILDREN * max(beam, MAX_ROOTS))
+        for block in points.blocks(max(1, CELLS_AT_A_TIME // max_scored)):
+            labels, scores = search(self.levels, block, beam, max_scored, threads, names)
             # Finite, so that improbable labels keep their order.
             yield np.arange(done, done + len(block)), labels, np.maximum(logits(scores), np.finfo(np.float32).min)
             done += len(block)

@@ -19,7 +19,7 @@ Part = tuple[I64, I32, F32, I8, F32]
 OnProgress = Callable[[float], object]
 #: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
-#: `Rules.others` and `Rules.rarity` for few labels per point, and the share of their effect for frequent labels. They
+#: `Rules.others` and `Rules.rarity` for few labels per point, and the fraction of both for frequent labels. They
 #: help rare labels, but cost accuracy if points have many labels (bench/notes/trees.md).
 OTHERS, RARITY = 0.5, 0.25
 OF_FREQUENT_LABELS = 1 / 3
@@ -125,7 +125,7 @@ def train(
 ) -> list[Level]:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    `on_progress` receives the share of the work done since its last call; all shares sum to 1.
+    `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
     """
     true_children, squared = _true_children(shape, labels), squares(points)
     if not np.isfinite(squared).all():

@@ -23,7 +23,7 @@ from sparsenet.features.text.inputs import TextBatch, no_label, nothing_to_learn
 BATCH_ROWS = 64
 #: A typical column name: up to three words, the last ones maybe in brackets.
 _NAME = re.compile(r"[^\W\d][\w./-]*(?: ?\([\w./ -]+\)| [\w./-]+){0,2}[?:*]?")
-_TAKEN = "was taken for a text, and looks like a header: say header=True, or header=False if it is none"
+_TAKEN = "was taken for a text, and looks like a header: pass header=True, or header=False if it is not one"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,7 +82,7 @@ def _check(names: list[Any], argument: str, columns: Sequence[Any], advice: str)
         if column not in names:
             several = "; several columns are a list" if isinstance(column, tuple) else ""
             found = f"there are {', '.join(map(repr, names))}: {advice}{several}"
-            raise ValueError(f"{argument}={column!r} is no column of X; {found}")
+            raise ValueError(f"{argument}={column!r} is not a column of X; {found}")
         if names.count(column) > 1:
             raise ValueError(f"{argument}={column!r} is the name of {names.count(column)} columns of X: rename them")
 

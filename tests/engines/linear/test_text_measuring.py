@@ -156,7 +156,7 @@ def test_uses_as_many_folds_as_needed():
             len(np.unique(others))
             == len(others)
             == max(len(others), min(n, HoldoutOptions.enough))
-            <= HoldoutOptions.most
+            <= HoldoutOptions.max_texts
         )
         for turn in held.turns:
             assert sorted([*turn.kept, *turn.held]) == list(range(n))
@@ -532,4 +532,4 @@ def test_shows_progress_on_request(verbose, monkeypatch, capsys):
     monkeypatch.setattr(progress, "A_MOMENT", 0.0)
     InParts(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))
     shown = capsys.readouterr().err
-    assert ("200 texts 100%" in shown) == (verbose == 1), "the tests' stderr is no terminal"
+    assert ("200 texts 100%" in shown) == (verbose == 1), "the tests' stderr is not a terminal"

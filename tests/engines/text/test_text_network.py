@@ -183,7 +183,7 @@ def test_keeps_exactly_the_most_frequent_features():
     counts = dict(zip(*np.unique(known.rows.slots, return_counts=True), strict=True))
     assert min(counts.values()) < max(counts.values())
     for most in (1, 10, len(every) // 2, len(every) - 1, len(every), len(every) + 1):
-        kept = Vocabulary.learn(known.rules, known.rows, known.labels, most=most)
+        kept = Vocabulary.learn(known.rules, known.rows, known.labels, n_max=most)
         expected = sorted(sorted(counts, key=lambda slot: (-counts[slot], slot))[:most])
         assert kept.slots.tolist() == expected
         assert len(kept) == min(most, len(every))

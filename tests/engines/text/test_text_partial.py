@@ -86,7 +86,7 @@ def test_rejects_weights_of_unknown_classes_on_every_call(y, unknown):
         TextClassifier(**wrong).partial_fit,
         model.set_params(**wrong).partial_fit,
     ):
-        with pytest.raises(ValueError, match=f"class_weight names {unknown}, which is no label of y"):
+        with pytest.raises(ValueError, match=f"class_weight names {unknown}, which is not a label of y"):
             learn(["a", "b"], y)
     network = TextClassifier(method="network", random_state=0).fit(["a", "b"], y).set_params(class_weight="balanced")
     with pytest.raises(ValueError, match="class_weight must be None: it is for linear models"):
