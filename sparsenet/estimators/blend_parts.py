@@ -17,8 +17,8 @@ from sparsenet.estimators.tree import TreeClassifier
 PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
 #: The network of a blend without one; scikit-learn's VotingClassifier uses the same word.
 DROPPED: Literal["drop"] = "drop"
-#: Parameters of the blend that its parts must leave alone. `random_state` is overridden silently, as scikit-learn's
-#: ensembles do.
+#: Parameters that must be set on the blend instead of its parts. `random_state` of a part is overridden silently, as in
+#: scikit-learn's ensembles.
 OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
@@ -61,7 +61,7 @@ def as_given(part: Part) -> Part:
 
 
 def check_untrained(network: ExtremeClassifier) -> None:
-    """Check the parameters of a given network that was left out."""
+    """Check the parameters of a given network that is not trained."""
     network._options()
     check_seed(network.random_state)
 

@@ -1,10 +1,10 @@
 """Scale features so that points have about unit length, as the first layer expects.
 
-There are four ways, and the data decide which is right:
+There are four scalings:
 
-- ``"rows"``: divide each row by its length. For sparse counts and tf-idf, whose direction carries the meaning.
+- ``"rows"``: divide each row by its length. For sparse counts and tf-idf, where only the direction matters.
 - ``"columns"``: standardise the columns, then divide by the square root of their number. For tables whose columns have
-  different units; the length of a row may be all that separates two classes.
+  different units, and whose row lengths may be informative.
 - ``"together"``: centre the columns and divide all by one number. For columns of one unit, such as principal components
   and embeddings, where a larger variance means more information.
 - ``"mixed"``: standardise amounts, keep the zeros of sparse columns, and give each number of a point the same weight,
@@ -31,7 +31,7 @@ from sparsenet.selection.choose import Decision
 
 SCALINGS = ("rows", "columns", "together", "mixed", "none")
 CHOICES = ("auto", *SCALINGS)
-#: Why ``normalize="auto"`` chose a scaling, for people.
+#: Why ``normalize="auto"`` chose a scaling, for messages.
 WHY_SCALED = {
     "rows": "most values of X are zero",
     "columns": "X is a table, whose columns may have different units",

@@ -66,7 +66,7 @@ class FittedText:
 
     @cached_property
     def answers(self) -> LinearAnswers | NetworkAnswers:
-        """The model, ready to answer."""
+        """The model in the form that predicts."""
         n_labels = len(self.target.classes)
         if isinstance(self.model, NetworkModel):
             return NetworkAnswers(self.model, self.vocabulary, self.exclusive)
@@ -194,7 +194,7 @@ def _check_suits_network(options: TextOptions) -> None:
 
 
 def refit(fitted: FittedText, corpus: Corpus, options: TextOptions, *, seed: int, threads: int) -> FittedText:
-    """Train a model further on a corpus from `Corpus.of_more`, whose labels and words may be new."""
+    """Train a model further on a corpus from `Corpus.of_more`, which may have new labels and words."""
     target, labels = corpus.target, corpus.labels
     # Columns of an indicator keep their places; other labels are sorted, so new ones may come in between.
     stay = target.kind in ("dense", "sparse") or len(target.classes) == 0
@@ -243,7 +243,7 @@ def _refit_linear(
     columns = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), columns)] = weight
     if offset is not None:
-        # The offset is about the earlier texts, so scale it by their share.
+        # The offset applies to the earlier texts, so scale it by their fraction.
         moved = np.zeros(width, np.float32)
         moved[columns] = offset * np.float32(fitted.n_texts / (fitted.n_texts + n_new))
         offset = moved
@@ -251,7 +251,7 @@ def _refit_linear(
     rules, costs = problem.weighted(rules, width)
     points = vocabulary.points(problem.rows, problem.threads)
     # Each earlier text has as much influence on the biases as a new one. Otherwise a call with a single label would
-    # move the biases of all other labels too far, above all of a first label, which has learnt little but its bias.
+    # move the biases of all other labels too far, above all of the first label, which has learnt little but its bias.
     stiffness = 1.0 + fitted.n_texts
     weight = linear.train_on(points, truth, rules, problem.seed, problem.threads, start, stiffness, costs)
     calibration = before.calibration
@@ -266,7 +266,7 @@ def _refit_linear(
 
 
 def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 | None:
-    """Return the factor on the cost of each label's texts; None if all are 1."""
+    """Return the cost factor of each label's texts; None if all are 1."""
     if weight is None:
         return None
     if isinstance(weight, str):

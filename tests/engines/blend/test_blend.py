@@ -908,7 +908,9 @@ class TestCheckpoint:
         network = ExtremeClassifier(**SMALL, random_state=0)
         network.fit(X, Y, checkpoint=tmp_path / "state")
         monkeypatch.setattr(fit_tree, "fit", None)
-        with pytest.raises(CheckpointError, match=r"left by ExtremeClassifier\.fit, and this is BlendClassifier\.fit"):
+        with pytest.raises(
+            CheckpointError, match=r"written by ExtremeClassifier\.fit, and this is BlendClassifier\.fit"
+        ):
             blend().fit(X, Y, checkpoint=tmp_path / "state", resume=True)
 
     @pytest.mark.parametrize(
@@ -972,7 +974,9 @@ class TestCheckpoint:
 
     def test_a_network_rejects_the_checkpoint_of_a_blend(self, tmp_path):
         blend().fit(X, Y, checkpoint=tmp_path / "state")
-        with pytest.raises(CheckpointError, match=r"left by BlendClassifier\.fit, and this is ExtremeClassifier\.fit"):
+        with pytest.raises(
+            CheckpointError, match=r"written by BlendClassifier\.fit, and this is ExtremeClassifier\.fit"
+        ):
             ExtremeClassifier(**SMALL, random_state=0).fit(X, Y, checkpoint=tmp_path / "state", resume=True)
 
     def test_rejects_what_a_checkpoint_cannot_hold(self, tmp_path):
