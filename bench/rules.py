@@ -34,7 +34,7 @@ WITHOUT: Mapping[str, AutoRules] = {
     "nothing": AUTO,
     "log counts": replace(AUTO, trial=TrialRules(count_weights=(0.0,))),
     "early end": replace(AUTO, trial=TrialRules(passes=KEEP_GOING)),
-    "scouting": replace(AUTO, scouting_least=1 << 62),
+    "scouting": replace(AUTO, scouting_min_held=1 << 62),
 }
 
 

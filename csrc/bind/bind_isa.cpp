@@ -1,4 +1,4 @@
-// Bindings of the choice of an instruction set.
+// Python bindings that choose and report the instruction set.
 #include <pybind11/stl.h>
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Working memory of a thread, kept between calls: each fresh allocation of megabytes would cost page faults.
+// Scratch memory of a thread, reused between calls: a fresh allocation of megabytes would cost page faults.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { std::free(data_); }
 
-  // Returns room for `count` elements, aligned to a cache line. Invalidates the result of the previous call.
+  // Returns uninitialised memory for `count` elements, aligned to a cache line; invalidates the previous result.
   template <typename T>
   T* of(int64_t count) {
     const int64_t bytes = (count * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;

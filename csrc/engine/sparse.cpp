@@ -20,7 +20,7 @@ void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* ou
 
 int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_before, int32_t* slots, int32_t* features,
                         int64_t* starts, int32_t* rows, float* values) {
-  constexpr int64_t kAhead = 32;  // ids are scattered over a table that the last step evicted from the caches
+  constexpr int64_t kAhead = 32;  // ids are scattered over a table that the previous step evicted from the caches
   for (int64_t j = 0; j < n_before; ++j) {
     if (j + kAhead < n_before) prefetch(slots + before[j + kAhead]);
     slots[before[j]] = -1;
@@ -31,7 +31,7 @@ int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_bef
   for (int64_t j = 0; j < nnz; ++j) {
     const int32_t feature = csr.indices[j];
     if (j + kAhead < nnz) prefetch(slots + csr.indices[j + kAhead]);
-    // No branch, because whether a feature is new is unpredictable.
+    // No branch, since it is unpredictable whether a feature is new.
     const bool is_new = slots[feature] < 0;
     const int32_t slot = is_new ? static_cast<int32_t>(present) : slots[feature];
     slots[feature] = slot;

@@ -1,4 +1,4 @@
-// x86 with AMX, whose tiles multiply bfloat16 several times faster than vectors; otherwise as avx512bf16.
+// x86 with AMX, whose tiles multiply bfloat16 several times faster than vector instructions; otherwise like avx512bf16.
 #include <immintrin.h>
 
 #define SPARSENET_LEVEL "amxbf16"

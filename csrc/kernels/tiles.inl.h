@@ -1,4 +1,4 @@
-// Products of bfloat16 by AMX: four tiles of 16 x 16 sums, two tiles of A and two of B, each with 16 rows of 64 bytes.
+// bfloat16 products with AMX: four tiles of 16 x 16 sums, two tiles of A and two of B, each with 16 rows of 64 bytes.
 // A row of an A tile is 16 words of one element. A row of a B tile is one word of each of 16 elements.
 
 struct Tiles {
@@ -6,8 +6,8 @@ struct Tiles {
   static constexpr int64_t kDepthOfWord = 2, kWordsAbreastInA = 16, kWordsAbreastInB = 1;
   static constexpr int64_t kSide = 16, kBlockRows = 2 * kSide, kBlockCols = 2 * kSide;
 
-  // Each thread configures its tiles before use. It releases them afterwards, because the system saves their state at
-  // every context switch until then.
+  // Configures the tiles of a thread, and releases them afterwards: until then the system saves their state at every
+  // context switch.
   struct Setup {
     Setup() {
       struct alignas(64) {
@@ -45,31 +45,31 @@ struct Tiles {
   template <typename>
   static void multiply_block(const float* a, const float* b, int64_t n_words, float* out, int64_t ld,
                              const float* start, bool accumulate) {
-    constexpr int64_t kRowOfTile = kSide * sizeof(float), kRowOfPanel = 2 * kRowOfTile;
+    constexpr int64_t kTileRowBytes = kSide * sizeof(float), kPanelRowBytes = 2 * kTileRowBytes;
     __asm__ volatile("" ::: "memory");  // the compiler does not know which memory tile loads read
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
     for (int64_t p = 0; p < n_words; p += kSide, a += kBlockRows * kSide, b += kBlockCols * kSide) {
-      _tile_loadd(4, a, kRowOfTile);
-      _tile_loadd(6, b, kRowOfPanel);
+      _tile_loadd(4, a, kTileRowBytes);
+      _tile_loadd(6, b, kPanelRowBytes);
       _tile_dpbf16ps(0, 4, 6);
-      _tile_loadd(7, b + kSide, kRowOfPanel);
+      _tile_loadd(7, b + kSide, kPanelRowBytes);
       _tile_dpbf16ps(1, 4, 7);
-      _tile_loadd(5, a + kSide * kSide, kRowOfTile);
+      _tile_loadd(5, a + kSide * kSide, kTileRowBytes);
       _tile_dpbf16ps(2, 5, 6);
       _tile_dpbf16ps(3, 5, 7);
     }
     alignas(64) float sums[kBlockRows * kBlockCols];
-    const bool in_turn = accumulate || start != nullptr;
-    float* target = in_turn ? sums : out;
-    const int64_t stride = in_turn ? kBlockCols : ld, bytes = stride * static_cast<int64_t>(sizeof(float));
+    const bool via_buffer = accumulate || start != nullptr;
+    float* target = via_buffer ? sums : out;
+    const int64_t stride = via_buffer ? kBlockCols : ld, bytes = stride * static_cast<int64_t>(sizeof(float));
     _tile_stored(0, target, bytes);
     _tile_stored(1, target + kSide, bytes);
     _tile_stored(2, target + kSide * stride, bytes);
     _tile_stored(3, target + kSide * stride + kSide, bytes);
-    if (!in_turn) return;
+    if (!via_buffer) return;
     for (int64_t i = 0; i < kBlockRows; ++i)
       for (int64_t j = 0; j < kBlockCols; ++j)
         out[i * ld + j] = (accumulate ? out[i * ld + j] : start[i]) + sums[i * kBlockCols + j];

@@ -1,8 +1,9 @@
-// Selection of a few best scores out of very many.
+// Selection of the best of many scores.
 
+// Lists the positions of scores above a threshold, and returns their number.
 int64_t above(const float* scores, int64_t n, float threshold, int32_t* positions) {
-  // Most blocks of 64 scores have none above the threshold, and the others have few. So test a whole block first, then
-  // collect a bit for each score and visit the bits that are set. The test is an OR of flags, which the compiler
+  // Few blocks of 64 scores have one above the threshold. So test a whole block first, then collect a bit per score
+  // and visit the bits that are set. The test is an OR of flags, which the compiler
   // vectorises; it would not vectorise a maximum, because of NaN.
   constexpr int64_t kBlock = 64;
   int64_t found = 0;
@@ -20,7 +21,7 @@ int64_t above(const float* scores, int64_t n, float threshold, int32_t* position
   return found;
 }
 
-// Maps floats to integers of the same order, because the compiler vectorises a maximum of integers. NaN is the lowest.
+// Maps floats to integers in the same order, because the compiler vectorises a maximum of integers. NaN is the lowest.
 inline int32_t ordinal(float x) {
   int32_t bits;
   std::memcpy(&bits, &x, sizeof bits);
@@ -37,6 +38,7 @@ inline float of_ordinal(int32_t key) {
   return x;
 }
 
+// Computes the maximum of each block of scores, ignoring NaN.
 void block_maxima(const float* scores, int64_t n, int64_t block, float* out) {
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t end = begin + block < n ? begin + block : n;

@@ -23,7 +23,7 @@ from sparsenet.estimators.loading import CLASSES, load
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.selection.choose import Decision
-from sparsenet.storage.parts import nothing_believed
+from sparsenet.storage.parts import model_errors
 
 _COLUMNS = "columns of a matrix"
 #: Forms of labels for people, by `Target.kind`.
@@ -39,7 +39,7 @@ def collect(path: Path) -> dict[str, Any]:
         BlendClassifier: _about_blend,
         TextClassifier: _about_text,
     }[type(model)]
-    with nothing_believed():
+    with model_errors():
         found = about(model, metadata)
         settings = metadata["parameters"] | dict(_part_settings(metadata))
     state = checkpoint_of(path)
@@ -52,7 +52,7 @@ def collect(path: Path) -> dict[str, Any]:
         "choices": choices_of(model),
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
         "settings": {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose")},
-        "unfinished": str(state) if checkpoints.is_there(state) else None,
+        "unfinished": str(state) if checkpoints.checkpoint_exists(state) else None,
     }
 
 
@@ -86,9 +86,9 @@ def _part_settings(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if metadata.get("dropped"):
         yield "network", DROPPED
     for part in metadata.get("given", []):
-        usual = PARTS[part]().get_params()
+        defaults = PARTS[part]().get_params()
         for name, value in metadata[part]["parameters"].items():
-            if name not in OF_THE_WHOLE and parameters.from_json(value) != usual[name]:
+            if name not in OF_THE_WHOLE and parameters.from_json(value) != defaults[name]:
                 yield f"{part}__{name}", value
 
 
@@ -187,7 +187,7 @@ def describe(found: Mapping[str, Any]) -> str:
     }
     rows = [(name, value) for name, value in lines.items() if value]
     rows += [("decided", f"{name}: {own['why']}") for name, own in found["choices"].items() if own["options"]]
-    if unusual := _unusual(found):
+    if unusual := _changed_settings(found):
         rows.append(("settings", _listed(unusual)))
     if found["unfinished"]:
         rows.append(("unfinished", f"train --resume continues the run in {found['unfinished']}"))
@@ -203,11 +203,11 @@ def _columns(known: Mapping[str, Any] | None) -> str:
     return f"texts in {quoted_names(known['text'], 'and')}{labels}{apart}"
 
 
-def _unusual(found: Mapping[str, Any]) -> dict[str, Any]:
-    usual = CLASSES[found["kind"]]().get_params()
+def _changed_settings(found: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = CLASSES[found["kind"]]().get_params()
     settings = {name: parameters.from_json(value) for name, value in found["settings"].items()}
     # Settings of the parts of a blend are listed only if they differ.
-    return {name: value for name, value in settings.items() if name not in usual or value != usual[name]}
+    return {name: value for name, value in settings.items() if name not in defaults or value != defaults[name]}
 
 
 def _listed(settings: Mapping[str, Any]) -> str:

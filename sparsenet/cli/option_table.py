@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsenet.cli import option_values as check
-from sparsenet.cli.option_values import MOST, one_of, within
+from sparsenet.cli.option_values import MAX_INT, one_of, within
 
 #: Panels of the help, in its order. Options without a panel come first.
 POINTS = "Sparse points"
@@ -82,11 +82,11 @@ class CommandOption:
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.type, made])
 
     def is_given(self, value: Any) -> bool:
-        """Tell whether a value asks for something; --no-checkpoint does not."""
+        """Return whether the user set the option to something that needs support; --no-checkpoint needs none."""
         return value is not None and value != self.default and not (self.name == "checkpoint" and value is False)
 
     def why_not(self, kind: str) -> str | None:
-        """Return why the option has no effect on a kind of model, or None if it has one."""
+        """Explain why the option has no effect on a kind of model; None if it has an effect."""
         if kind in self.kinds:
             return None
         if kind == "bare-blend" and "blend" in self.kinds:
@@ -192,7 +192,7 @@ def table() -> tuple[CommandOption, ...]:
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
             default="1,3,5", check=check.ranks,
         ),
-        _number("k", 1, MOST, "Number of labels per answer.", commands=("predict",), default=5),
+        _number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5),
         *(
             CommandOption("format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS))
             for help, commands in ((FORMAT_HELP, ("train", "evaluate")), (TEXT_FORMAT_HELP, ("compress",)))
@@ -217,18 +217,18 @@ def table() -> tuple[CommandOption, ...]:
         CommandOption(
             "text", "COLUMN", "Column of the texts in a table: its name, or its position from 0. Repeat the option to "
             "join several columns.", type=list[str], commands=READING,
-            shown="the column that the model knows, or text", essential=True, check=check.columns, **_table,
+            shown="the column that the model was trained on, or text", essential=True, check=check.columns, **_table,
         ),
         CommandOption(
             "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
-            shown="the column that the model knows, or label", essential=True, **_table,
+            shown="the column that the model was trained on, or label", essential=True, **_table,
         ),
         CommandOption(
             "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
             shown="one label per text", essential=True, check=check.label_delimiter, **_table,
         ),
         _number(
-            "epochs", 1, MOST, "Passes over the data; an upper limit for a tree and for a linear text model.",
+            "epochs", 1, MAX_INT, "Passes over the data; an upper limit for a tree and for a linear text model.",
             shown="5 to 8 for a network, more on small data; 7 for a tree; 10 for a linear text model", sets="epochs",
         ),
         *(
@@ -246,7 +246,7 @@ def table() -> tuple[CommandOption, ...]:
             "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
             "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
         ),
-        _flag("interactive", "Ask for questions afterwards.", commands=("demo",), default=False),
+        _flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
         _path(
             "output", "DIR", "Directory for the picture.", commands=("demo",), default=Path("demo-output"),
             shown="demo-output",
@@ -269,7 +269,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         *(
             _number(
-                f"{noun}s", 1, MOST, f"Number of {noun}s, if the svmlight files do not contain the last one.",
+                f"{noun}s", 1, MAX_INT, f"Number of {noun}s, if the svmlight files do not contain the last one.",
                 refusals={"text": f"a text model counts its {noun}s itself: leave it out"}, **_points,
             )
             for noun in ("feature", "label")
@@ -293,7 +293,7 @@ def table() -> tuple[CommandOption, ...]:
             sets="class_weight", **_text,
         ),
         _number(
-            "validation_fraction", 0, 0.9, "Share of the texts held out for validation.", type=float,
+            "validation_fraction", 0, 0.9, "Fraction of the texts held out for validation.", type=float,
             shown="a tenth or less", sets="validation_fraction", **_text,
         ),
         # --- tables of text ---
@@ -325,7 +325,7 @@ def table() -> tuple[CommandOption, ...]:
             **_network,
         ),
         _number(
-            "negatives", 1, MOST, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
+            "negatives", 1, MAX_INT, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
         ),
         _number(
             "wide_budget", 1, MOST, "Most features per label in the wide path.",
@@ -340,7 +340,7 @@ def table() -> tuple[CommandOption, ...]:
             check=one_of("bce", "softmax"), sets="loss", **_network,
         ),
         _number(
-            "patience", 1, MOST, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.",
+            "patience", 1, MAX_INT, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.",
             shown="never",
             sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
         ),
@@ -373,15 +373,15 @@ def table() -> tuple[CommandOption, ...]:
             kinds=OF_BLENDS | {"tree", "text"},
         ),
         _number(
-            "beam", 1, MOST, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
+            "beam", 1, MAX_INT, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
             kinds=OF_BLENDS | {"tree"},
         ),
         _number(
-            "candidates", 1, MOST, "Labels that the tree of a blend proposes for each point.",
+            "candidates", 1, MAX_INT, "Labels that the tree of a blend proposes for each point.",
             shown="32, or 128 where better", sets="candidates", **_blend,
         ),
         _number(
-            "neighbors", 0, MOST, "Training points of a blend that vote; with 0 the model does not store them.",
+            "neighbors", 0, MAX_INT, "Nearest training points that vote in a blend; with 0 the model stores no points.",
             shown="50", sets="n_neighbors", **_blend,
         ),
         # --- machine and time ---

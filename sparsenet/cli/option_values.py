@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 #: The largest id or count: they are 32-bit integers.
-MOST = 2**31 - 1
+MAX_INT = 2**31 - 1
 #: File types that matplotlib writes.
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -103,7 +103,7 @@ def _of_dialect(**given: str | None) -> str | None:
 def ranks(text: str) -> list[int]:
     """Parse the ranks at which a model is measured."""
     words = text.split(",")
-    if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MOST for word in words):
+    if not all(re.fullmatch(r"\s*\d{1,10}\s*", word) and 1 <= int(word) <= MAX_INT for word in words):
         raise typer.BadParameter(f"expected whole numbers from 1 on, separated by commas, got {text!r}")
     return [int(word) for word in words]
 

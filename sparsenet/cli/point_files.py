@@ -107,7 +107,7 @@ class PointFile:
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
 
     def is_matrix(self) -> bool:
-        """Tell whether the points are a matrix, whose labels are in a separate file."""
+        """Return whether the points are a matrix, whose labels are in a separate file."""
         return self.labels is not None or is_npz(self.path)
 
     def require_labels(self, option: str) -> None:

@@ -104,12 +104,12 @@ def _checkpoint(given: SimpleNamespace) -> tuple[Path | None, dict[str, Any]]:
     By default there is a checkpoint if it can be written.
     """
     state = checkpoint_of(given.model) if given.checkpoint is not False or given.resume else None
-    exists = state is not None and checkpoints.is_there(state)
+    exists = state is not None and checkpoints.checkpoint_exists(state)
     if exists and not given.resume:
         say(f"{state} of an interrupted run will be replaced; --resume would have continued it")
     if given.resume and not exists:
-        say(f"there is no {state} to resume from: training starts anew")
-    place = checkpoints.Spare(state) if state and given.checkpoint is None else state
+        say(f"there is no {state} to resume from: training starts from the beginning")
+    place = checkpoints.OptionalDirectory(state) if state and given.checkpoint is None else state
     return state, {"checkpoint": place, "resume": given.resume}
 
 
@@ -140,8 +140,8 @@ def _end(model: PointClassifier, given: SimpleNamespace, state: Path | None, epo
 
     After Ctrl-C the checkpoint stays, and a model without a full epoch does not replace an existing model.
     """
-    kept = state is not None and checkpoints.is_there(state)
-    saved = not interrupted or epochs > 0 or not checkpoints.is_there(given.model)
+    kept = state is not None and checkpoints.checkpoint_exists(state)
+    saved = not interrupted or epochs > 0 or not checkpoints.checkpoint_exists(given.model)
     if interrupted:
         say(_after_interrupt(model, given.model, epochs, saved=saved, kept=kept))
     if saved:

@@ -1,4 +1,4 @@
-"""Scores and answers of models of every kind, for people and programs."""
+"""Measure rankings of any model, and format scores and predictions for the terminal, TSV or JSON."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sparsenet.cli.reporting import count, say
 from sparsenet.core.printing import CONTROLS
 from sparsenet.kernels.types import F32, I32, I64
 
-#: Recall is measured at this rank, besides the ranks that the user asks for.
+#: Recall is always measured at this rank, in addition to the ranks of --k.
 RECALL_AT = 100
-#: Measures without a rank, and their names for people.
-WHOLE = {"accuracy": "accuracy", "micro_f1": "micro F1", "macro_f1": "macro F1"}
+#: Metrics without a rank, and their names in the output.
+UNRANKED = {"accuracy": "accuracy", "micro_f1": "micro F1", "macro_f1": "macro F1"}
 #: Escapes of characters that would break a line of TSV or control a terminal.
 ESCAPES = CONTROLS | str.maketrans({"\t": r"\t", "\n": r"\n", "\r": r"\r", "\\": r"\\"})
 
 
 def draw(path: Path, truth: Any, ranked: I32, probabilities: F32, names: Sequence[Any]) -> None:
-    """Save a picture of the best answers."""
+    """Save a plot of calibration and confusions."""
     from sparsenet import plots
 
     plots.evaluation(plots.Answers(truth, ranked[:, 0], probabilities[:, 0], names)).savefig(path)
@@ -34,7 +34,7 @@ def score_rankings(
 ) -> dict[str, float]:
     """Score rankings; recall at 100 is measured on `deep` rankings, if they differ from `ranked`.
 
-    Columns of `truth` after the labels of the model are labels that it has never seen.
+    Columns of `truth` beyond the labels of the model are labels that were not in the training data.
     """
     counts = np.append(model.label_counts_, np.zeros(truth.shape[1] - len(model.label_counts_), np.int64))
     n_points = model.n_texts_ if hasattr(model, "n_texts_") else model.n_points_
@@ -45,7 +45,7 @@ def score_rankings(
 
 
 def count_unknown(truth: Any, counts: I64) -> int:
-    """Return the number of true labels that training has never seen, and report it unless it is 0."""
+    """Count the true labels that were not in the training data, and report the number unless it is 0."""
     n_unknown = len(truth.indices) - int(np.count_nonzero(counts[truth.indices[truth.indices < len(counts)]]))
     if n_unknown:
         found = f"{n_unknown} of {count(len(truth.indices), 'true label')}"
@@ -58,24 +58,24 @@ def best_epoch(history: Sequence[Mapping[str, float]]) -> dict[str, float] | Non
     records = [record for record in history if "P@1" in record]
     if not records:
         return None
-    best = max(records, key=lambda record: record["P@1"])  # the first of equals, as in training
+    best = max(records, key=lambda record: record["P@1"])  # ties go to the first, as in training
     return {name: value for name, value in best.items() if name.startswith("P@")}
 
 
 def describe(scores: Mapping[str, float], noun: str = "point") -> str:
-    """Lay out scores in percent, one metric per line."""
+    """Format scores in percent, one metric per line."""
     rows: dict[str, list[str]] = {}
     for name, value in scores.items():
         metric, at, k = name.partition("@")
         if at:
             rows.setdefault(metric, []).append(f"@{k} {100 * value:6.2f}")
     lines = [f"{metric:<7}" + "  ".join(values) for metric, values in rows.items()]
-    lines += [f"{words:<11}{100 * scores[name]:6.2f}" for name, words in WHOLE.items() if name in scores]
+    lines += [f"{words:<11}{100 * scores[name]:6.2f}" for name, words in UNRANKED.items() if name in scores]
     return "\n".join([*lines, f"{count(scores['points'], noun)} in {scores['seconds']:.2f} s"])
 
 
 def answer_line(format: str, labels: list[Any], probabilities: list[float]) -> str:
-    r"""Write an answer as a JSON object, or as ``label:probability`` separated by tabs.
+    r"""Format a prediction as a JSON object, or as ``label:probability`` separated by tabs.
 
     >>> answer_line("tsv", ["a", "b\n"], [0.75, 0.25])
     'a:0.75\tb\\n:0.25\n'

@@ -89,10 +89,10 @@ def evaluate(source: TextSource, given: SimpleNamespace) -> dict[str, Any]:
     return {**scores, **about, "seconds": time.perf_counter() - started}
 
 
-def describe(scores: Mapping[str, Any], most_shown: int = 20) -> str:
+def describe(scores: Mapping[str, Any], max_shown: int = 20) -> str:
     """Lay out scores; if each text has one label, show how often it is first or among the best.
 
-    The `most_shown` labels with the most texts get a line each.
+    The `max_shown` labels with the most texts get a line each.
     """
     lines = [results.describe(scores, "text")]
     if "accuracy" in scores:
@@ -106,17 +106,17 @@ def describe(scores: Mapping[str, Any], most_shown: int = 20) -> str:
         return "\n".join(lines)
     by_label = sorted(scores["by_label"], key=lambda own: (-own["texts"], own["f1"]))
     lines.append("\nprecision  recall      F1    texts  label")
-    for own in by_label[:most_shown]:
+    for own in by_label[:max_shown]:
         precision, recall, f1 = (f"{100 * own[name]:.2f}" for name in ("precision", "recall", "f1"))
         label = own["label"].translate(results.ESCAPES)
         lines.append(f"{precision:>9}  {recall:>6}  {f1:>6}  {own['texts']:7,}  {label}")
-    if len(by_label) > most_shown:
-        lines.append(f"and {count(len(by_label) - most_shown, 'label')} more with no more texts: see --json")
+    if len(by_label) > max_shown:
+        lines.append(f"and {count(len(by_label) - max_shown, 'label')} more with no more texts: see --json")
     return "\n".join(lines)
 
 
-def f1_scores(truth: Any, chosen: I32, indptr: I64, names: Sequence[str], most_by_label: int = 1000) -> dict[str, Any]:
-    """Return F1 scores of the labels chosen for each text, and of each label if there are at most `most_by_label`.
+def f1_scores(truth: Any, chosen: I32, indptr: I64, names: Sequence[str], max_labels: int = 1000) -> dict[str, Any]:
+    """Return F1 scores of the labels chosen for each text, and of each label if there are at most `max_labels`.
 
     Macro F1 averages over labels that are true or chosen.
     """
@@ -127,7 +127,7 @@ def f1_scores(truth: Any, chosen: I32, indptr: I64, names: Sequence[str], most_b
         "macro_f1": metrics.macro_f1(truth[:, seen], found[:, seen]),
         "labels": len(seen),
     }
-    if len(seen) <= most_by_label:
+    if len(seen) <= max_labels:
         tables = (truth.multiply(found), truth, found)
         right, there, named = (np.bincount(some.tocsr().indices, minlength=len(names)) for some in tables)
         scores["by_label"] = [
@@ -149,7 +149,7 @@ def predict(source: TextSource, given: SimpleNamespace) -> Iterator[str]:
     if given.threshold == "learnt" and model.threshold_ is None:
         problem = "has learnt no threshold for --threshold learnt, since its texts have one label each"
         raise ValueError(f"{given.model} {problem}")
-    least = model.threshold_ if given.threshold == "learnt" else float(given.threshold)
+    threshold = model.threshold_ if given.threshold == "learnt" else float(given.threshold)
     skipped = SkippedLines()
     for number, texts in enumerate(source.batches(skipped.add)):
         known = model.columns_ if number == 0 and source.format == "lines" else None
@@ -159,7 +159,7 @@ def predict(source: TextSource, given: SimpleNamespace) -> Iterator[str]:
                 "this is a table, add --input-format csv, tsv or jsonl"
             )
         names, probabilities = model.topk(texts, given.k)
-        counts = (probabilities >= least).sum(axis=1)  # best first, so these are the first ones
+        counts = (probabilities >= threshold).sum(axis=1)  # best first, so these are the first ones
         rows = zip(names.tolist(), probabilities.tolist(), counts.tolist(), strict=True)
         yield "".join(answer_line(given.format, own[:n], p[:n]) for own, p, n in rows)
     skipped.report(source.path, "blank lines of a table are not rows")

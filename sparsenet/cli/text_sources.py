@@ -1,4 +1,4 @@
-"""Files of texts: detecting the format, and reading texts and labels."""
+"""Detect the format of text files, and read their texts and labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparsenet.cli import usage
 from sparsenet.cli.models import known_columns
 from sparsenet.data.blocks import BYTE_ORDER_MARK, line_blocks
 from sparsenet.data.columns import Column
-from sparsenet.data.dialect import USUAL, Dialect
+from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.fasttext import LABEL, split_labels
 from sparsenet.data.formats import TableFormat, is_npz, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
@@ -32,7 +32,7 @@ TABLES = ("csv", "tsv", "jsonl")
 class TextSource:
     """A file of texts: a table and its columns, or lines with or without ``__label__`` words.
 
-    Columns are as the options name them: positions are numbers in words. `format` is csv, tsv, jsonl, parquet or lines.
+    Columns are strings as given to the options; numbers are positions. `format` is csv, tsv, jsonl, parquet or lines.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class TextSource:
     text: list[str] = field(default_factory=lambda: ["text"])
     target: str = "label"
     label_delimiter: str | None = None
-    dialect: Dialect = USUAL
+    dialect: Dialect = DEFAULT
     batch_rows: int = 4096
 
     def read(self) -> TextFile:
@@ -48,48 +48,48 @@ class TextSource:
         return read_texts(self._path(), self._rules())
 
     def n_texts_within(self, labels: set[str]) -> int:
-        """Count the texts all of whose labels are among `labels`; 0 for a pipe, which can be read only once."""
+        """Count the texts with labels, all of them in `labels`; return 0 for a pipe, which can be read only once."""
         if not self.path.is_file():
             return 0
         batches = iter_texts(self._path(), self._rules())
         return sum(bool(own) and labels.issuperset(own) for batch in batches for own in batch.labels)
 
     def fit(self, model: TextClassifier) -> None:
-        """Train a model: from a file piece by piece, from a pipe at once, since a search reads the texts repeatedly."""
+        """Train a model on the file; read a pipe into memory first, since a search reads the texts repeatedly."""
         if str(self.path) == "-":
-            found = self.read()
-            model.fit(found.texts, found.target()).columns_ = learnt_from(self.path, self._rules())
+            file = self.read()
+            model.fit(file.texts, file.target()).columns_ = learnt_from(self.path, self._rules())
         else:
             model.fit(self.path, **self._rules().options())
 
     def as_learnt(self, known: KnownColumns, given: SimpleNamespace) -> TextSource:
-        """Return the file read by the columns that a model learnt from, unless others are `given`.
+        """Return a copy that reads the columns that a model was trained on, unless the user has `given` others.
 
-        A file without any of these columns, but with the default ones, is read by the default columns. A file with some
+        A file with none of these columns, but with the default ones, is read by the default columns. A file with some
         of the text columns must have all of them.
         """
         names = [] if self.dialect.header is False else names_in(self.path, self._table(), self.dialect)
-        names = [name for name in names if self._column(name) == name]  # other numbers are positions
+        names = [name for name in names if self._column(name) == name]  # a number would be read as a position
 
-        def is_known(learnt: list[str], by_default: list[str]) -> bool:
+        def applies(learnt: list[str], by_default: list[str]) -> bool:
             return bool(names) and (not set(names).isdisjoint(learnt) or set(names).isdisjoint(by_default))
 
         found: dict[str, Any] = {}
-        if given.text is None and is_known(known["text"], self.text):
+        if given.text is None and applies(known["text"], self.text):
             found["text"] = known["text"]
-            lacking = next((name for name in known["text"] if name not in names), None)
-            if lacking is not None:
-                there = ", ".join(map(repr, names))
+            missing = next((name for name in known["text"] if name not in names), None)
+            if missing is not None:
+                existing = ", ".join(map(repr, names))
                 what = "key" if self.format == "jsonl" else "column"
-                problem = f"there is no {what} {lacking!r}, which the model learnt from; there are {there}"
+                problem = f"there is no {what} {missing!r}, which the model learnt from; there are {existing}"
                 raise data.DataError(self._path(), None, f"{problem}: name the columns of texts (--text)")
         target = known["target"]
-        if target is not None and getattr(given, "target", None) is None and is_known([target], [self.target]):
+        if target is not None and getattr(given, "target", None) is None and applies([target], [self.target]):
             found |= {"target": target, "label_delimiter": self.label_delimiter or known["label_delimiter"]}
         return replace(self, **found)
 
     def batches(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
-        """Yield batches of texts without their labels, in memory that does not grow with the file."""
+        """Yield batches of texts without their labels, in constant memory."""
         yield from self._lines() if self.format == "lines" else self._cells(on_skipped)
 
     def _cells(self, on_skipped: OnSkipped) -> Iterator[list[str]]:
@@ -97,13 +97,13 @@ class TextSource:
         options = rules.options()
         first = self.format in TABLES
         for found in data.iter_table(self._path(), batch_rows=self.batch_rows, on_skipped=on_skipped, **options):
-            if first:  # before the answers, since their reader may stop before the end
+            if first:  # before the first prediction, since the consumer may stop early
                 warn_of_header(self._path(), found.texts or [], rules, self.format)
             first = False
             yield found.texts or []
 
     def _lines(self) -> Iterator[list[str]]:
-        """Yield lines as soon as there are any, so that a pipe gets its answers in time."""
+        """Yield lines as soon as they arrive, so that a pipe gets its predictions without delay."""
         with open_source(self._path()) as source:
             for block in line_blocks(source, may_be_empty=True):
                 if block.first_line == 1 and block.text[: len(PARQUET)].tobytes() == PARQUET:
@@ -128,12 +128,12 @@ class TextSource:
         return os.fspath(self.path)
 
     def _column(self, name: str) -> Column:
-        """Return a column as a position if its name is a number and the file is not JSONL."""
+        """Convert a column name to a position if it is a number and the file is not JSONL."""
         return int(name) if name.isdecimal() and self.format != "jsonl" else name
 
 
 def in_batches(texts: list[str], size: int) -> Iterator[list[str]]:
-    """Cut texts into batches."""
+    """Split texts into batches."""
     for begin in range(0, len(texts), size):
         yield texts[begin : begin + size]
 
@@ -141,7 +141,7 @@ def in_batches(texts: list[str], size: int) -> Iterator[list[str]]:
 def text_source(given: SimpleNamespace, format_option: str = "format") -> TextSource:
     """Return the file of texts that a command reads.
 
-    A saved model knows the columns that it learnt from. They are used where the options name none.
+    Without options for columns, the columns of the saved model are used.
     """
     format = getattr(given, format_option)
     usage.check_text_format(format, format_option, given.data, text_format(given.data), given)
@@ -159,9 +159,9 @@ def text_source(given: SimpleNamespace, format_option: str = "format") -> TextSo
 
 
 def _read_as(path: Path, format: str) -> str:
-    """Return the format of a file of texts: the one that the user chose, or the one that its name tells.
+    """Return the format of a text file: the format that the user chose, or the one that the suffix implies.
 
-    A file that is called Parquet is always read as such, and a name that tells no table means lines.
+    A .parquet file is always read as Parquet, and an unknown suffix means lines.
     """
     named = text_format(path)
     if named is not None and (format == "auto" or named == "parquet"):
@@ -172,7 +172,10 @@ def _read_as(path: Path, format: str) -> str:
 
 
 def is_text_file(path: Path, format: str, table_options: Mapping[str, Any]) -> bool:
-    """Tell a table or lines with ``__label__`` words from sparse points, by the options, the name or the first line."""
+    """Return whether a file holds text instead of sparse points, by the options, its name or its first line.
+
+    Text is a table, or lines with ``__label__`` words.
+    """
     if format != "auto" or table_options:
         return format not in ("xmc", "svmlight")
     if text_format(path) or is_json(path):
@@ -184,28 +187,27 @@ def is_text_file(path: Path, format: str, table_options: Mapping[str, Any]) -> b
     elif not path.is_file():
         return False
     else:
-        with open_source(str(path)) as source:  # read as blocks, so that a damaged file is named
+        with open_source(str(path)) as source:  # read as blocks, so that errors name a damaged file
             head = next((block.head() for block in line_blocks(source, may_be_empty=True)), b"")
     return head.removeprefix(BYTE_ORDER_MARK).startswith((LABEL.encode(), PARQUET))
 
 
 def validation_source(source: TextSource, valid: Path | None, format: str) -> TextSource | None:
-    """Return the validation texts, read like the training texts unless their name tells another format.
+    """Return the validation texts, read like the training texts unless the suffix implies another format.
 
-    Options about the rows of CSV and TSV do not apply to JSONL or Parquet, and a separator of fields does not apply to
-    another kind of table.
+    JSONL and Parquet ignore options for CSV and TSV, and a delimiter is not passed from CSV to TSV or back.
     """
     if valid is None:
         return None
     refuse_stdin_twice({"TRAIN": source.path, "--valid": valid})
     other = replace(source, path=valid, format=_read_as(valid, "auto" if text_format(valid) else format))
     if other.format in ("jsonl", "parquet"):
-        return replace(other, dialect=USUAL)
+        return replace(other, dialect=DEFAULT)
     return other if other.format == source.format else replace(other, dialect=replace(other.dialect, delimiter=None))
 
 
 def read_validation(source: TextSource, valid: TextSource) -> TextFile:
-    """Read the validation texts, and refuse a file that could not be measured."""
+    """Read the validation texts, and reject a file without usable labels."""
     found = valid.read()
     found.check()
     if valid.format in ("csv", "tsv") and source.label_delimiter is None:

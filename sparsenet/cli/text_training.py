@@ -61,8 +61,8 @@ def train(
 
 def _most_frequent(model: TextClassifier) -> dict[str, Any]:
     """Return the most frequent label and its share, the accuracy of always predicting it."""
-    most = int(model.label_counts_.argmax())
-    return {"label": str(model.classes_[most]), "share": float(model.label_counts_[most] / model.n_texts_)}
+    top = int(model.label_counts_.argmax())
+    return {"label": str(model.classes_[top]), "share": float(model.label_counts_[top] / model.n_texts_)}
 
 
 def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
@@ -88,7 +88,7 @@ def _warn_of_labels(model: TextClassifier, source: TextSource) -> None:
 
 
 def _is_decimal(parts: Sequence[str]) -> bool:
-    """Tell whether parts look like the two sides of a decimal comma, as in ratings."""
+    """Return whether parts look like the two sides of a decimal comma, as in ratings."""
     return len(parts) == 2 and all(part.isdigit() for part in parts)
 
 
@@ -101,8 +101,8 @@ def describe(summary: Mapping[str, Any]) -> str:
     scores = {"held-out texts": summary["validation"], "--valid texts": summary.get("valid")}
     right = "have a right best label" if summary["multilabel"] else "are right"
     lines += [f"{100 * share:.2f} % of the {whose} {right}" for whose, share in scores.items() if share is not None]
-    most = summary["most_frequent"]
-    # A large share is a baseline for the share of right answers.
-    if most["share"] > 0.5 and summary["labels"] > 1:
-        lines.append(f"{100 * most['share']:.2f} % of all texts have the label {quoted(most['label'])}")
+    top = summary["most_frequent"]
+    # A large share is a baseline for the fraction of right answers.
+    if top["share"] > 0.5 and summary["labels"] > 1:
+        lines.append(f"{100 * top['share']:.2f} % of all texts have the label {quoted(top['label'])}")
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])

@@ -59,7 +59,7 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
 
 
 def check_point_format(format: str, hint: str, labels_file: Path | None = None) -> None:
-    """Refuse a format that is for text, or a format of a matrix, which its name or first line tells."""
+    """Refuse formats for text, and any format for a matrix, whose name or first line determines it."""
     if labels_file is not None and format != "auto":
         refuse(hint, "with --labels-file the points are a matrix, whose format is detected: leave it out")
     if format not in ("auto", "xmc", "svmlight"):
@@ -67,9 +67,9 @@ def check_point_format(format: str, hint: str, labels_file: Path | None = None) 
 
 
 def check_text_format(format: str, hint: str, data: Path, named: str | None, given: SimpleNamespace) -> None:
-    """Refuse a format that is for points, and table options where the file is not such a table.
+    """Refuse formats for points, and table options for other files.
 
-    `named` is the format that the name of the file tells, if any.
+    `named` is the format that the file name implies, or None.
     """
     if format in ("xmc", "svmlight"):
         refuse(hint, f"{format} is for models of sparse points, and this is a text model")

@@ -30,7 +30,7 @@ def _check_pointers(name: str, matrix: Any, n_major: int) -> None:
         raise ValueError(
             f"{name}.indptr must hold {n_major + 1} numbers that rise from 0 to at most {nnz}, the number of entries "
             f"stored; got {len(pointers)} from {pointers[0] if len(pointers) else None} to "
-            f"{pointers[-1] if len(pointers) else None}: build the matrix anew"
+            f"{pointers[-1] if len(pointers) else None}: build the matrix again"
         )
 
 
@@ -38,7 +38,7 @@ def _check_ids(name: str, axis: str, ids: NDArray[Any], width: int) -> None:
     if len(ids) and (ids.min() < 0 or ids.max() >= width):
         wrong = ids[(ids < 0) | (ids >= width)][0]
         raise ValueError(
-            f"{name} holds the {axis} index {wrong}, but they go from 0 to {width - 1}: build the matrix anew, "
+            f"{name} holds the {axis} index {wrong}, but they go from 0 to {width - 1}: build the matrix again, "
             "with ids that start from 0 and a shape that holds them all"
         )
 

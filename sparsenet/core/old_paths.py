@@ -1,4 +1,4 @@
-"""Aliases for the module paths of version 0.1, so that its pickles load; removed in version 0.3."""
+"""Aliases for the module paths of version 0.1, so that its pickles load; to be removed in version 0.3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-#: For each module of version 0.1 whose classes may be in pickles, the modules of `sparsenet` that have them now.
+#: Old module path: the modules below `sparsenet` that now hold its classes, for classes that may be in pickles.
 NEW_PATHS = {
     "sparsenet.active": "engines.network.active",
     "sparsenet.batches": "core.batches core.rows",
@@ -94,7 +94,7 @@ RENAMED = {
 
 
 class _OldModule(ModuleType):
-    """An alias that looks up each name in the modules that replaced it."""
+    """An alias of an old module, which looks up each name in the modules that replaced it."""
 
     __path__ = ()  # type: ignore[assignment]  # marks a package, so that aliases below it import
 
@@ -123,6 +123,6 @@ class OldPaths(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Add the import hook once, ahead of the others, so that stale folders in a checkout are not imported."""
+    """Install the import hook before all others, so that stale folders in a checkout are not imported."""
     if not any(isinstance(finder, OldPaths) for finder in sys.meta_path):
         sys.meta_path.insert(0, OldPaths())

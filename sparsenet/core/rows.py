@@ -108,20 +108,20 @@ class Rows:
         indptr = self.indptr[begin : end + 1] - first
         return Rows(indptr, self.indices[first:last], self.data[first:last], self.width)
 
-    def strongest(self, most: int, strength: F32) -> Rows:
-        """Cut each row to its `most` entries of the largest `strength` (nnz,); ties keep the first."""
+    def strongest(self, n_max: int, strength: F32) -> Rows:
+        """Cut each row to its `n_max` entries of the largest `strength` (nnz,); ties keep the first."""
         lengths = np.diff(self.indptr)
-        long = np.flatnonzero(lengths > most)
+        long = np.flatnonzero(lengths > n_max)
         if not len(long):
             return self
         keep = np.ones(len(self.indices), bool)
         for i in long:
             row = slice(self.indptr[i], self.indptr[i + 1])
-            least = np.partition(strength[row], lengths[i] - most)[lengths[i] - most]
-            keep[row] = strength[row] > least
-            n_tied = most - np.count_nonzero(keep[row])
-            keep[row][np.flatnonzero(strength[row] == least)[:n_tied]] = True
-        indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, most))))
+            cutoff = np.partition(strength[row], lengths[i] - n_max)[lengths[i] - n_max]
+            keep[row] = strength[row] > cutoff
+            n_tied = n_max - np.count_nonzero(keep[row])
+            keep[row][np.flatnonzero(strength[row] == cutoff)[:n_tied]] = True
+        indptr = np.concatenate(([0], np.cumsum(np.minimum(lengths, n_max))))
         return Rows(indptr, self.indices[keep], self.data[keep], self.width)
 
     def blocks(self, n: int) -> Iterator[Rows]:
@@ -131,9 +131,9 @@ class Rows:
 
 
 def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width: int) -> None:
-    most = min(len(indices), n_values)
-    if not len(indptr) or indptr[0] != 0 or indptr[-1] > most or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix anew")
+    n_max = min(len(indices), n_values)
+    if not len(indptr) or indptr[0] != 0 or indptr[-1] > n_max or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix again")
     if len(indices) and not (indices.min() >= 0 and indices.max() < width <= MAX_WIDTH):
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, beyond the {width} columns")
 

@@ -120,7 +120,7 @@ def instance(name: str, value: T) -> T:
     return value
 
 
-def number_of_bytes(name: str, value: Any, most: int = 2**63 - 1) -> int:
+def number_of_bytes(name: str, value: Any, max_bytes: int = 2**63 - 1) -> int:
     """Return a number of bytes, given as an integer or as text.
 
     >>> number_of_bytes("memory_limit", "1.5GB")
@@ -132,10 +132,10 @@ def number_of_bytes(name: str, value: Any, most: int = 2**63 - 1) -> int:
             raise ValueError(f"{name} must be a number of bytes such as 8000000000, '8GB' or '8GiB', got {value!r}")
         base = 1024 if match[3] else 1000
         size = float(match[1]) * base ** " KMGT".index(match[2] or " ")
-        if size > most:  # may be infinite, which int() refuses
-            raise ValueError(f"{name} must be an integer from 1 to {most}, got {value!r}")
+        if size > max_bytes:  # may be infinite, which int() refuses
+            raise ValueError(f"{name} must be an integer from 1 to {max_bytes}, got {value!r}")
         value = int(size)
-    return integer(name, value, 1, most)
+    return integer(name, value, 1, max_bytes)
 
 
 # --- arrays --------------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
         if name in members:
-            raise ValueError(f"{name} is there twice")
+            raise ValueError(f"{name} occurs twice")
         if name in MEMBERS:
             members[name] = info
     return members

@@ -1,4 +1,4 @@
-"""Growing arrays, and the parsed rows that they hold."""
+"""Collect parsed rows in growing arrays."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ class RowCollector:
     """Parse blocks and collect their rows."""
 
     def __init__(self, label_dtype: type[np.int32] | type[np.float64]) -> None:
-        none = np.zeros(0, np.int32)
-        first_end = np.zeros(1, np.int64)
-        self._no_rows = RowArrays(first_end, none, np.zeros(0, np.float32), first_end, np.zeros(0, label_dtype))
+        no_ids = np.zeros(0, np.int32)
+        empty_indptr = np.zeros(1, np.int64)
+        self._no_rows = RowArrays(empty_indptr, no_ids, np.zeros(0, np.float32), empty_indptr, np.zeros(0, label_dtype))
         self._start(self._no_rows)
 
     def _start(self, rows: RowArrays) -> None:
@@ -98,7 +98,7 @@ class RowCollector:
         return self._indptr.size - 1
 
     def parse(self, parser: Callable[..., tuple[Any, ...]], block: Block, *rules: int, threads: int) -> Parsed:
-        """Parse a block and append its rows up to the first error."""
+        """Parse a block, and append the rows before the first error."""
         ends = self._indptr.room(block.lines)
         label_ends = self._label_indptr.room(block.lines)
         indices, values = self._indices.room(block.colons), self._values.room(block.colons)
@@ -125,7 +125,7 @@ class RowCollector:
             array.reserve(int(array.size * factor))
 
     def take(self) -> RowArrays:
-        """Return all rows, and start again with none."""
+        """Return all rows, and continue with none."""
         rows = RowArrays(*(array.take() for array in self._arrays))
         self._start(self._no_rows)
         return rows

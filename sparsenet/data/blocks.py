@@ -1,4 +1,4 @@
-"""Cut a stream of bytes into blocks of whole lines."""
+"""Split a stream of bytes into blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Block(NamedTuple):
     """Whole lines that all end with a newline.
 
     `first_line` is the number of the first line, counted from 1. `lines`, `colons` and `commas` are counts in the text;
-    they limit how many rows, features and labels it can hold.
+    they are upper bounds of its rows, features and labels.
     """
 
     text: NDArray[np.uint8]

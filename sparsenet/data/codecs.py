@@ -85,12 +85,12 @@ class _ZstandardDecoder:
         return b"".join(out)
 
 
-def _xz_limit(least: int = 128 << 20, most: int = 2 << 30) -> int:
+def _xz_limit(min_bytes: int = 128 << 20, max_bytes: int = 2 << 30) -> int:
     """Return the free memory within bounds.
 
     The lower bound is enough for files of `xz -9`, and the `xz` program writes no files that need more than the upper.
     """
-    return max(least, min(most, available_memory()))
+    return max(min_bytes, min(max_bytes, available_memory()))
 
 
 def _xz_window(head: bytes) -> int | None:

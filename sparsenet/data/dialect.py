@@ -53,7 +53,7 @@ class Dialect:
 
 
 #: All defaults.
-USUAL = Dialect()
+DEFAULT = Dialect()
 
 
 def _check_encoding(encoding: str) -> None:

@@ -85,9 +85,9 @@ def explain(parsed: Parsed, text: NDArray[np.uint8], rules: RowRules) -> DataErr
         case RowError.SURPLUS_ROW:
             problem = f"the header announces {rules.announced} points, and here is one more; correct line 1"
         case RowError.REPEATED_FEATURE:
-            problem = f"feature {_plain(parsed.repeated)} is there twice; keep one of them, or their sum"
+            problem = f"feature {_plain(parsed.repeated)} occurs twice; keep one of them, or their sum"
         case _:
-            problem = f"label {_plain(parsed.repeated)} is there twice; keep one of them"
+            problem = f"label {_plain(parsed.repeated)} occurs twice; keep one of them"
     return DataError(rules.path, parsed.line, problem)
 
 

@@ -1,4 +1,4 @@
-"""Read lines of text in fastText's format, which marks labels as words with a prefix."""
+"""Read text in fastText's format, where labels are words with the prefix ``__label__``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsenet.data.table_rows import Row
 #: The prefix of a word that is a label.
 LABEL = "__label__"
 #: The characters that separate words in fastText.
-_BLANK = re.compile(r"[ \t\v\f\r]")
+_SEPARATOR = re.compile(r"[ \t\v\f\r]")
 
 
 def labelled_lines(source: Source, on_skipped: OnSkipped | None = None) -> Iterator[Row]:
@@ -33,6 +33,8 @@ def split_labels(line: str) -> tuple[str, list[str]]:
     """
     if LABEL not in line:
         return line, []
-    words = _BLANK.split(line)
-    own = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
-    return (" ".join(word for word in words if not word.startswith(LABEL)) if own else line), list(dict.fromkeys(own))
+    words = _SEPARATOR.split(line)
+    labels = [word.removeprefix(LABEL) for word in words if word.startswith(LABEL)]
+    return (" ".join(word for word in words if not word.startswith(LABEL)) if labels else line), list(
+        dict.fromkeys(labels)
+    )

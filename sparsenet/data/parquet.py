@@ -73,7 +73,7 @@ def _by_name(path: str, names: list[str], columns: TableColumns) -> TableColumns
         if column not in counts:
             raise DataError(path, None, f"there is no column {column!r}; there are {', '.join(names)}")
         if counts[str(column)] > 1:
-            raise DataError(path, None, f"column {column!r} is there twice; rename one")
+            raise DataError(path, None, f"column {column!r} occurs twice; rename one")
     clash = columns.clash(found.__getitem__)
     if clash is not None:
         raise DataError(path, None, clash)

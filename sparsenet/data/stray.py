@@ -1,4 +1,4 @@
-"""Detect ids that look mistyped because they are far larger than all others, in files without a header.
+"""Detect ids that look mistyped, because they are far larger than all others, in files without a header.
 
 Every number up to the largest id is a column, even if it does not occur, and a model holds weights for each column.
 """
@@ -16,24 +16,24 @@ from sparsenet.data.blocks import Block
 from sparsenet.data.errors import DataError
 
 Kind = Literal["feature", "label"]
-#: Up to this many empty columns need no warning: they take a few hundred megabytes at most.
-MANY = 1_000_000
+#: Up to this many empty columns cause no warning: they take a few hundred megabytes at most.
+MAX_EMPTY_COLUMNS = 1_000_000
 #: Bytes of memory that training needs for a column. Measured on 10^8 columns, for each feature and each label: network
 #: 18 and 62 bytes, tree 35 and 50, blend 35 and 95.
-LEAST_BYTES = {"feature": 16, "label": 64}
+BYTES_PER_COLUMN = {"feature": 16, "label": 64}
 
 
 class LargestId:
-    """The largest id of a file so far, and the first line that contains it."""
+    """Track the largest id of a file, and the first line that contains it."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.id = -1
         self.line = 0
 
-    def note(self, block: Block, indptr: NDArray[np.int64], ids: NDArray[Any]) -> None:
-        """Update the largest id with the rows of a block. Ids up to `MANY` need no warning and are ignored."""
-        if len(ids) == 0 or ids.max() <= max(self.id, MANY):
+    def update(self, block: Block, indptr: NDArray[np.int64], ids: NDArray[Any]) -> None:
+        """Update the largest id with the rows of a block; ids up to `MAX_EMPTY_COLUMNS` are ignored."""
+        if len(ids) == 0 or ids.max() <= max(self.id, MAX_EMPTY_COLUMNS):
             return
         entry = int(ids.argmax())
         self.id = int(ids[entry])
@@ -41,18 +41,18 @@ class LargestId:
 
     def check(self, path: str, ids: NDArray[Any]) -> None:
         """Warn if the largest id is out of proportion; raise a DataError if a model of that width exceeds memory."""
-        if self.id <= MANY:
+        if self.id <= MAX_EMPTY_COLUMNS:
             return
-        following = int(ids.max(where=ids != self.id, initial=-1))
+        second = int(ids.max(where=ids != self.id, initial=-1))
         n_others = len(np.unique(ids[: 1 << 16])) - 1  # a few different ids are enough for the test
-        if not is_out_of_proportion(self.id, following, n_others):
+        if not is_out_of_proportion(self.id, second, n_others):
             return
-        empty = self.id - following - 1
+        empty = self.id - second - 1
         problem = (
-            f"{self.kind} {self.id} is far beyond all others, the next is {following}: correct it, or number the "
+            f"{self.kind} {self.id} is far beyond all others, the next is {second}: correct it, or number the "
             f"{self.kind}s densely, because a model holds all columns up to it, and {empty} of them are empty"
         )
-        needed, available = (self.id + 1) * LEAST_BYTES[self.kind] >> 20, available_memory() >> 20
+        needed, available = (self.id + 1) * BYTES_PER_COLUMN[self.kind] >> 20, available_memory() >> 20
         if needed > available:
             raise DataError(path, self.line, f"{problem}; they take {needed} MB or more, there are {available} MB")
         right = f"if it is right, confirm it with n_{self.kind}s={self.id + 1}"
@@ -60,11 +60,11 @@ class LargestId:
 
 
 def is_out_of_proportion(
-    largest: int, following: int, n_others: int, *, min_ratio: int = 10, chance: float = 1e-6
+    largest: int, second: int, n_others: int, *, min_ratio: int = 10, chance: float = 1e-6
 ) -> bool:
     """Return True if the largest id looks mistyped.
 
-    `following` is the second largest id, and `n_others` the number of other ids, or a lower bound of it. Ids are
+    `second` is the second largest id, and `n_others` a lower bound of the number of other ids. Ids are
     usually dense, or spread at random, as by hashing. The largest id is out of proportion if it is more than
     `min_ratio` times the next one, and if ids spread at random leave such a gap with a probability below `chance`.
     Hashed features reach this only in a file with a handful of different features.
@@ -74,8 +74,8 @@ def is_out_of_proportion(
     >>> is_out_of_proportion(2**24, 2**23, 5_000)  # a gap as in hashed features
     False
     """
-    share = (following + 1) / (largest + 1)
-    return largest - following > MANY and share * min_ratio < 1 and share**n_others < chance
+    share = (second + 1) / (largest + 1)
+    return largest - second > MAX_EMPTY_COLUMNS and share * min_ratio < 1 and share**n_others < chance
 
 
 def line_of(block: Block, row: int, n_rows: int) -> int:

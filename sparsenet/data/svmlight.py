@@ -55,8 +55,8 @@ class SvmlightReader:
             raise explain(parsed, block.text, rules)
         if options.n_features is None or options.n_labels is None:
             rows = self.rows.last(parsed.rows)
-            self._features.note(block, rows.indptr, rows.indices)
-            self._labels.note(block, rows.label_indptr, rows.labels)
+            self._features.update(block, rows.indptr, rows.indices)
+            self._labels.update(block, rows.label_indptr, rows.labels)
         if options.on_skipped is not None and block.lines > parsed.rows:
             options.on_skipped(block.lines - parsed.rows)
 

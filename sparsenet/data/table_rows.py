@@ -1,4 +1,4 @@
-"""Turn the rows of CSV, TSV and JSONL tables into texts, labels and numbers."""
+"""Convert the rows of CSV, TSV and JSONL tables to texts, labels and numbers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sparsenet.data.formats import TableFormat
 from sparsenet.data.lines import ICONV, Record, delimited_records, skip_blank, text_lines
 from sparsenet.data.sources import OnSkipped, Source
 
-#: The advice for JSON that is not one object a line.
-JSON_LINES = "JSON is read an object a line, with format='jsonl'; jq -c '.[]' makes that of an array"
+#: The advice for JSON that is not one object per line.
+JSON_LINES = "JSON must have one object per line, with format='jsonl'; jq -c '.[]' converts an array"
 #: Words that programs write for a missing value.
 MISSING = frozenset({"NaN", "nan", "N/A", "n/a", "NULL", "null", "None"})
 _LARGEST = 3.4028235677973366e38  # this and larger numbers become infinity in float32
 
 
 class Row(NamedTuple):
-    """A point of a table."""
+    """A parsed row of a table."""
 
     text: str
     labels: list[str]
@@ -46,10 +46,10 @@ def table_rows(
         lines = text_lines(source)
         for line in skip_blank(lines, on_skipped):
             cells = json_object(line.text, source.name, line.number)
-            lacking = next((column for column in columns.wanted() if column not in cells), None)
-            if lacking is not None:
-                there = ", ".join(map(repr, cells)) or "none"
-                raise DataError(source.name, line.number, f"there is no key {lacking!r}; there are {there}")
+            absent = next((column for column in columns.wanted() if column not in cells), None)
+            if absent is not None:
+                existing = ", ".join(map(repr, cells)) or "none"
+                raise DataError(source.name, line.number, f"there is no key {absent!r}; there are {existing}")
             yield _row_of_line(cells, columns, source.name, line.number)
         return
     records, header = table_records(source, table, dialect, on_skipped), dialect.header
@@ -125,7 +125,7 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
                 advice = "; lines seem to end in carriage returns alone: write them with line feeds"
             raise DataError(path, number, f"{problem}{advice}")
         if isinstance(column, str) and counts[column] > 1:
-            raise DataError(path, number, f"column {column!r} is there twice; rename one, or give positions")
+            raise DataError(path, number, f"column {column!r} occurs twice; rename one, or give positions")
     clash = columns.clash(lambda column: names.index(column) if isinstance(column, str) else column)
     if clash is not None:
         raise DataError(path, number, clash)
@@ -138,7 +138,7 @@ def _other_delimiter(fields: list[str]) -> str:
 
 
 class _Repeated(dict[str, Any]):
-    """A JSON object with a repeated key, which `json` would give the last of its values."""
+    """A JSON object with a repeated key; `json` would silently keep its last value."""
 
     key: str
 
@@ -156,7 +156,7 @@ _JSON = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def json_object(text: str, path: str, number: int) -> dict[Column, Any]:
-    """Parse a line as a JSON object; raise a DataError if it is none."""
+    """Parse a line as a JSON object; raise a DataError if it is not one."""
     array = f"; {JSON_LINES}" if text.lstrip().startswith("[") else ""
     try:
         found = _JSON.decode(text)
@@ -167,12 +167,12 @@ def json_object(text: str, path: str, number: int) -> dict[Column, Any]:
     if not isinstance(found, dict):
         raise DataError(path, number, f"expected a JSON object, found {quoted(text)}{array}")
     if isinstance(found, _Repeated):
-        raise DataError(path, number, f"column {found.key!r} is there twice; rename one")
+        raise DataError(path, number, f"column {found.key!r} occurs twice; rename one")
     return found
 
 
 def make_row(cells: Mapping[Column, Any], columns: TableColumns, line: int) -> Row:
-    """Make a row of the cells of its columns; raise a ValueError that names the column whose cell is wrong."""
+    """Convert the cells of a row; raise a ValueError that names the column of an invalid cell."""
     text = joined(columns.text, [cells[column] for column in columns.text], _as_text) if columns.text else ""
     labels = [] if columns.target is None else _labels(columns.target, cells[columns.target], columns.label_delimiter)
     return Row(text, labels, [_as_number(column, cells[column]) for column in columns.features], line)
@@ -200,13 +200,13 @@ def _labels(column: Column, cell: Any, delimiter: str | None) -> list[str]:
 
 
 def _label(column: Column, label: Any) -> str:
-    """Return the name of a label, the same in every format: without blanks around it, and booleans as in JSON."""
+    """Return the name of a label, the same for every format: stripped, with booleans as in JSON."""
     not_finite = isinstance(label, float) and not math.isfinite(label)  # JSON reads 1e400 as infinity, too
     if label is None or _is_blank(label) or not_finite or isinstance(label, bytes | list | dict):
         raise ValueError(f"column {column!r} must hold labels, texts or numbers, got {cut(repr(label))}")
     name = json.dumps(label) if isinstance(label, bool) else str(label).strip()
     if not is_unicode(name):
-        raise ValueError(f"label {name!a} has half of a surrogate pair, which no file can hold: replace it")
+        raise ValueError(f"label {name!a} has half of a surrogate pair, which files cannot store: replace it")
     return name
 
 
@@ -216,7 +216,7 @@ def _is_blank(label: Any) -> bool:
 
 
 def _as_number(column: Column, cell: Any) -> float:
-    """Return the number in a cell; refuse what is not a finite 32-bit float."""
+    """Convert a cell to a number; reject values other than finite 32-bit floats."""
     cell = math.nan if cell is None else cell
     try:
         if isinstance(cell, bool) or not isinstance(cell, str | int | float | Decimal) or "_" in str(cell):

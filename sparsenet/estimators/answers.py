@@ -35,7 +35,7 @@ class AnswersMixin:
     #: Extra labels to rank at first, in case some of the best k are excluded. A blend ranks at least 32 labels anyway.
     _spare = 16
     #: Maximum number of excluded labels passed to the search, which then goes further. 0 if the search is exact.
-    _most_unwanted = 0
+    _max_extra_beam = 0
 
     @property
     def fitted_(self) -> Any:
@@ -63,16 +63,16 @@ class AnswersMixin:
         """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""
         self._fitted = replace(self._fitted, validation=dict(scores))
 
-    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.
 
-        The caller will drop about `unwanted` labels afterwards, so the search goes further by this number.
+        The caller will drop about `n_dropped` labels afterwards, so the search goes further by this number.
         """
         raise NotImplementedError
 
-    def _best(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+    def _best(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         """Return the k best labels and probabilities; points without known features get the most frequent labels."""
-        labels, p = self._best_by_features(features, k, unwanted)
+        labels, p = self._best_by_features(features, k, n_dropped)
         self._fitted.seen.answer_blank(features, labels, p)
         return labels, p
 
@@ -93,21 +93,21 @@ class AnswersMixin:
             if threshold is not None:
                 raise ValueError("threshold must be None where each row has one label: see `topk` for probabilities")
             return target.classes[self._best_label(features)]
-        least = 0.5 if threshold is None else real("threshold", threshold, 0, 1)
+        min_p = 0.5 if threshold is None else real("threshold", threshold, 0, 1)
         found = [np.empty(0, np.int32)]
         for block in features.blocks(POINTS_AT_A_TIME):
-            found += self._likely(block, least)
+            found += self._likely(block, min_p)
         return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
 
-    def _likely(self, features: Rows, least: float) -> list[I32]:
-        """Return the labels of each point with a probability above `least`, best first."""
+    def _likely(self, features: Rows, min_p: float) -> list[I32]:
+        """Return the labels of each point with a probability above `min_p`, best first."""
         found = [np.empty(0, np.int32)] * len(features)
         waiting, k = np.arange(len(features)), min(self._first_k, len(self.classes_))
         while len(waiting):
             labels, p = self._best(features.take(waiting), k)
-            full = (p[:, -1] > least) & (k < len(self.classes_))
+            full = (p[:, -1] > min_p) & (k < len(self.classes_))
             for i in np.flatnonzero(~full):
-                found[waiting[i]] = labels[i][p[i] > least]
+                found[waiting[i]] = labels[i][p[i] > min_p]
             # Rank more labels for these points alone: the answer for a point must not depend on other points.
             waiting, k = waiting[full], min(4 * k, len(self.classes_))
         return found
@@ -126,7 +126,7 @@ class AnswersMixin:
     def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is at most n_labels.
 
-        Each label has its own probability, even with one label a row; only rows of `predict_proba` then sum to one.
+        Each label has its own probability, even with one label per row; only rows of `predict_proba` then sum to one.
         `exclude`, (n, n_labels), sparse or dense, is nonzero for labels to leave out, such as items already bought.
         A single row, (n_labels,) or (1, n_labels), applies to all rows, such as items out of stock.
         """
@@ -159,12 +159,12 @@ class AnswersMixin:
         # best labels are usually excluded, so start with fewer, and rank more only for the points that need it. The
         # answer for a point must not depend on other points.
         more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
-        enough, unwanted = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._most_unwanted)
+        enough, n_dropped = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._max_extra_beam)
         n_ranked, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
         best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
         while len(waiting):
-            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), unwanted[waiting].tolist(), strict=True))):
-                group = waiting[(n_ranked[waiting] == n) & (unwanted[waiting] == passed)]
+            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), n_dropped[waiting].tolist(), strict=True))):
+                group = waiting[(n_ranked[waiting] == n) & (n_dropped[waiting] == passed)]
                 at_a_time = max(min(POINTS_AT_A_TIME, max_ranked // n), 1)
                 for points in np.array_split(group, -(-len(group) // at_a_time)):
                     labels, block_p = self._best(features.take(points), n, passed)
@@ -182,7 +182,7 @@ class AnswersMixin:
         return as_matrix(self._fitted.target.encode(y, drop_unknown=True))
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Compute the accuracy for one label a row, or P@1 for several labels a row."""
+        """Compute the accuracy for one label per row, or P@1 for several."""
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         if len(features) == 0:

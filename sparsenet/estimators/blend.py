@@ -25,15 +25,15 @@ from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
-from sparsenet.engines.network.training.checkpoints import check_classifier, is_there
-from sparsenet.engines.tree.tree_shape import bytes_a_feature
+from sparsenet.engines.network.training.checkpoints import check_classifier, checkpoint_exists
+from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, with_features
-from sparsenet.estimators.tree import MOST_UNWANTED, TreeClassifier
+from sparsenet.estimators.tree import MAX_EXTRA_BEAM, TreeClassifier
 from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
@@ -41,7 +41,7 @@ from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32, Arrays
 
-#: The most features that a label holds in the wide path by default. Beside a tree more of them are no better
+#: Maximum features per label in the wide path by default. With a tree, more features gain nothing
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
 
@@ -138,7 +138,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
 
     _fitted: FittedBlend
 
-    _most_unwanted = MOST_UNWANTED
+    _max_extra_beam = MAX_EXTRA_BEAM
 
     def __init__(
         self,
@@ -202,21 +202,23 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             check_classifier(checkpoint, TRAINED_FOR)
         options = BlendOptions(
             rules=tree._check(),
-            network=None if network is None else NetworkOptions.of(network.get_params(deep=False), most=WIDE_BUDGET),
+            network=None
+            if network is None
+            else NetworkOptions.of(network.get_params(deep=False), max_wide_budget=WIDE_BUDGET),
             n_neighbors=self.n_neighbors,
             candidates=self._given_candidates(),
             time_budget=self.time_budget,
             verbose=optional(switch, "verbose", self.verbose),
         )
-        resumes = resume and checkpoint is not None and is_there(Path(checkpoint))
+        resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            of_tree = bytes_a_feature(labels.width, self._threads())
+            of_tree = bytes_per_feature(labels.width, self._threads())
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if self.n_neighbors > 0 else of_tree)
             how: dict[str, Any] = {"threads": self._threads()}
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
-            how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
+            how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)
@@ -239,7 +241,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels that neither the tree nor the neighbors propose get 0. Rows sum to one with one label a row; otherwise
+        Labels that neither the tree nor the neighbors propose get 0. Rows sum to one with one label per row; otherwise
         each label has an independent probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features = self._features(X)
@@ -329,23 +331,23 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             )
         return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
 
-    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
-        """Return the k best labels of each point and their probabilities; widen the search by `unwanted`."""
+    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their probabilities; widen the search by `n_dropped`."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         combination = self._combination()
-        for own, found, scores in self._ranked(features, max(self._candidates(), k), unwanted):
+        for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped):
             labels[own], p[own] = found[:, :k], combination.probabilities(scores[:, :k])
         return labels, p
 
-    def _likely(self, features: Rows, least: float) -> list[I32]:
-        """Return the candidates of each point with a probability above `least`, best first."""
+    def _likely(self, features: Rows, min_p: float) -> list[I32]:
+        """Return the candidates of each point with a probability above `min_p`, best first."""
         labels, p = self._best(features, self._candidates())
-        return [own[probable > least] for own, probable in zip(labels, p, strict=True)]
+        return [own[probable > min_p] for own, probable in zip(labels, p, strict=True)]
 
-    def _ranked(self, features: Rows, n: int, unwanted: int = 0) -> Iterator[tuple[slice, I32, F32]]:
+    def _ranked(self, features: Rows, n: int, n_dropped: int = 0) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
         beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
-        return self._fitted.rank(features, n, k=k, beam=beam, threads=self._threads(), unwanted=unwanted)
+        return self._fitted.rank(features, n, k=k, beam=beam, threads=self._threads(), n_dropped=n_dropped)
 
     def _combination(self) -> Combination | Version1Combination:
         return self._fitted.combining(self._neighbors()[1])

@@ -17,14 +17,14 @@ from sparsenet.estimators.tree import TreeClassifier
 PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
 #: The network of a blend without one; scikit-learn's VotingClassifier uses the same word.
 DROPPED: Literal["drop"] = "drop"
-#: Parameters of the blend that its parts must leave alone. `random_state` is overridden silently, as scikit-learn's
-#: ensembles do.
+#: Parameters that must be set on the blend instead of its parts. `random_state` of a part is overridden silently, as in
+#: scikit-learn's ensembles.
 OF_THE_WHOLE = ("normalize", "n_jobs", "random_state", "verbose")
 Part = TypeVar("Part", ExtremeClassifier, TreeClassifier)
 
 
 def is_dropped(part: Any) -> bool:
-    """Tell whether `network` is "drop"."""
+    """Return whether `network` is "drop"."""
     return isinstance(part, str) and part == DROPPED
 
 
@@ -43,9 +43,9 @@ def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any]
     """Return an unfitted copy of the given or default classifier, for scaled points."""
     own = given(name, value, kind)
     part: Part = kind() if own is None else clone(own)
-    usual = kind()
+    defaults = kind()
     for parameter in OF_THE_WHOLE:
-        if parameter != "random_state" and (other := getattr(part, parameter)) != getattr(usual, parameter):
+        if parameter != "random_state" and (other := getattr(part, parameter)) != getattr(defaults, parameter):
             raise ValueError(f"{name} has {parameter}={other!r}: set {parameter} on the blend instead")
     if time_budget is not None and getattr(part, "time_budget", None) is not None:
         raise ValueError(f"time_budget is {time_budget:g}, and {name} has its own: set one of them")
@@ -55,13 +55,13 @@ def copied(name: str, value: Any, kind: type[Part], of_the_whole: dict[str, Any]
 
 def as_given(part: Part) -> Part:
     """Return an untrained copy of a loaded part, as a parameter of the blend."""
-    usual = type(part)().get_params(deep=False)
-    copy: Part = clone(part).set_params(**{name: usual[name] for name in OF_THE_WHOLE})
+    defaults = type(part)().get_params(deep=False)
+    copy: Part = clone(part).set_params(**{name: defaults[name] for name in OF_THE_WHOLE})
     return copy
 
 
 def check_untrained(network: ExtremeClassifier) -> None:
-    """Check the parameters of a given network that was left out."""
+    """Check the parameters of a given network that is not trained."""
     network._options()
     check_seed(network.random_state)
 
@@ -86,5 +86,5 @@ def check_network(options: NetworkOptions, checkpoint: Any) -> None:
             f"network has patience={options.patience}, which needs points to measure each epoch on: set its "
             "validation_fraction, or patience=None"
         )
-    if checkpoint is not None and not isinstance(checkpoint, checkpoints.Spare):
+    if checkpoint is not None and not isinstance(checkpoint, checkpoints.OptionalDirectory):
         checkpoints.prepare(Path(checkpoint))

@@ -57,7 +57,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     activation : {"relu", "linear", "tanh"}
         Activation of the hidden layers.
     dropout : float
-        Share of hidden units dropped at each step.
+        Fraction of hidden units dropped at each step.
     loss : {"bce", "softmax"} or Loss
         ``"bce"``: an independent yes-or-no decision for each label. ``"softmax"``: labels compete, with a correction
         for sampling.
@@ -96,7 +96,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     wide_budget : int or "auto"
         Maximum number of features of a label in the wide path. ``"auto"``: 1,024, or down to 128 to fit into memory.
     warmup : float
-        Share of all steps over which the learning rates rise from zero.
+        Fraction of all steps over which the learning rates rise from zero.
     decay : {"linear", "cosine", "constant"}
         Decay of the learning rates after the warm-up.
     label_smoothing : float
@@ -110,7 +110,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         it is nonzero (sparse); together if near points then share more labels; mixed for numeric columns next to mostly
         empty ones; otherwise rows.
     validation_fraction : float
-        Share of the points held out to choose the best epoch by P@1; see also `fit`.
+        Fraction of the points held out to choose the best epoch by P@1; see also `fit`.
     patience : int or None
         With validation, stop after this many epochs without a better P@1.
     memory_limit : int, str or None
@@ -241,7 +241,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         """Train on X and y from scratch.
 
         Ctrl-C stops within a second, keeps the weights learnt so far and raises KeyboardInterrupt. Before training, and
-        during the first training that only chooses the epochs, it leaves the classifier unchanged. A failure, such as
+        during the pilot run that only chooses the epochs, it leaves the classifier unchanged. A failure, such as
         DivergenceError, leaves an earlier model unchanged.
 
         Parameters
@@ -303,7 +303,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
                     check_n_features(options, X.shape[1], labels.width, threads)
                     how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": threads}
                     scaling, features = scaled(X, labels, options.normalize, names=feature_names(self), **how)
-                    how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
+                    how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
                     return self._adopt(fit_first((features, labels), options, shared=shared, **how))
                 fitted = self._fitted
                 options = sizing.fitted_options(self.get_params(deep=False), fitted.choices)
@@ -321,7 +321,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def _options(self) -> NetworkOptions:
         return NetworkOptions.of(self.get_params(deep=False))
 
-    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
+    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         return inference.topk(self.network_, features, k, self._threads())
 
     def _best_label(self, features: Rows) -> I32:
@@ -352,7 +352,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Rows sum to one with one label a row and under softmax; otherwise each label has an independent probability.
+        Rows sum to one with one label per row and under softmax; otherwise each label has an independent probability.
         Probabilities are calibrated if training has a hold-out: see `hidden`. If the matrix would be too large,
         ValueError suggests `predict_topk`.
         """

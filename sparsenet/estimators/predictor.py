@@ -116,7 +116,7 @@ class Predictor:
         return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
 
     def recall(self, X: Any) -> float:
-        """Measure the recall: the share of the exact `k` best labels of X that the shortlists contain."""
+        """Measure the recall: the fraction of the exact `k` best labels of X that the shortlists contain."""
         return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
 
     def _check_point(self, indices: NDArray[Any], values: NDArray[np.float64]) -> None:

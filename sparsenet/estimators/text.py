@@ -64,7 +64,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         has some of its labels. None: probabilities are right on average, and rare labels are answers less often than
         they are true.
     validation_fraction : "auto" or float
-        Share of texts that are held out to measure `validation_score_` and to calibrate probabilities. A linear model
+        Fraction of texts held out to measure `validation_score_` and to calibrate probabilities. A linear model
         is then trained on all texts. ``"auto"``:
 
         - A tenth, but at least 800 and at most 5,000 texts. If 800 exceed a fifth, fifths are held out in turn, up to
@@ -73,8 +73,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
           networks, and with more than 1,000 labels and 20 million pairs of a label and a text. The only text of a label
           is never held out for good.
 
-        0: probabilities are a guess by the number of labels. Memory for 64 bytes a pair of a label and a held-out text
-        is the limit in any case.
+        0: probabilities are a guess by the number of labels. Memory always limits the held-out texts: a pair of a label
+        and a text takes 64 bytes.
     time_budget : float or None
         Seconds to read texts, to choose `cost` and `word_ngrams` on held-out texts, and to train. A linear model is
         trained to the end in any case; a network stops in time. `word_ngrams` is not searched for texts from a pipe,
@@ -83,7 +83,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Features are hashed into ``2**bits`` slots.
     method : {"auto", "linear", "network"}
         ``"linear"`` trains each label against all texts. ``"network"`` trains a network like `ExtremeClassifier` on the
-        same features, with some thousands of labels a step. ``"auto"``: linear, unless labels times features of all
+        same features, with some thousands of labels per step. ``"auto"``: linear, unless labels times features of all
         texts exceed 5e10.
     memory_limit : int, str or None
         Bytes, or text such as ``"8GB"``, for features and training; None: the available memory. Python, its libraries
@@ -101,7 +101,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ----------
     classes_ : ndarray of shape (n_labels,)
     validation_score_ : float or None
-        Share of held-out texts whose best label is right, by a model that has not seen them; None if none were held
+        Fraction of held-out texts whose best label is right, by a model that has not seen them; None if none were held
         out. Texts without labels count as misses. `partial_fit` on a fitted model does not change it.
     search_ : list of dict
         The parameters tried under a time budget, and their scores.
@@ -265,7 +265,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return self.classes_[labels], values
 
     def predict_proba(self, X: Any) -> F32:
-        """Return calibrated probabilities, (n, n_labels); with one label a text, each row sums to one."""
+        """Return calibrated probabilities, (n, n_labels); with one label per text, each row sums to one."""
         return self._checked().answers.probabilities(self._texts(X), self._threads())
 
     def predict_log_proba(self, X: Any) -> F32:

@@ -15,7 +15,7 @@ from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree, fit, logits
 from sparsenet.engines.tree.machines import COST, Rules
-from sparsenet.engines.tree.tree_shape import bytes_a_feature
+from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names
@@ -26,7 +26,7 @@ from sparsenet.features.units import scaled
 from sparsenet.kernels.types import F32, I32, Arrays
 
 #: Excluded labels take places in the beam, so it widens by their number, at most by this.
-MOST_UNWANTED = 64
+MAX_EXTRA_BEAM = 64
 
 
 class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -92,7 +92,7 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
     """
 
     _fitted: FittedTree
-    _most_unwanted = MOST_UNWANTED
+    _max_extra_beam = MAX_EXTRA_BEAM
 
     def __init__(
         self,
@@ -130,17 +130,17 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         with all_or_nothing(self):
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
-            check_width(X.shape[1], bytes_a_feature(labels.width, threads))
+            check_width(X.shape[1], bytes_per_feature(labels.width, threads))
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
-            seen = LabelStats.nothing(X, scaling, labels.width).counting(points, labels)
+            seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
             how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
             return self._adopt(fit((points, labels), rules, **how))
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
 
-        Labels outside the beam get 0. Rows sum to one with one label a row; otherwise each label has an independent
+        Labels outside the beam get 0. Rows sum to one with one label per row; otherwise each label has an independent
         probability. If the matrix would be too large, ValueError suggests `predict_topk`.
         """
         features, fitted, beam = self._features(X), self._fitted, self._beam()
@@ -180,10 +180,10 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
     def _beam(self) -> int:
         return integer("beam", self.beam, 1, MAX_WIDTH)
 
-    def _best_by_features(self, features: Rows, k: int, unwanted: int = 0) -> tuple[I32, F32]:
-        """Return the k best labels of each point and their probabilities; up to `unwanted` are passed over later."""
+    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
+        """Return the k best labels of each point and their probabilities; up to `n_dropped` are passed over later."""
         threads = self._threads()
-        labels, scores = self._fitted.rank(features, k, beam=self._beam() + unwanted, threads=threads)
+        labels, scores = self._fitted.rank(features, k, beam=self._beam() + n_dropped, threads=threads)
         odds = logits(scores)
         return labels, expit(odds, out=odds)
 

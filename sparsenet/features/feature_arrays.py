@@ -20,8 +20,8 @@ from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
-#: Most bytes of an array of names of fixed width, and the most times that it may exceed the size of the names.
-USUAL_ROOM, MOST_TIMES = 1 << 26, 64
+#: A fixed-width array of names may have this many bytes, or exceed the size of the names by this factor.
+FIXED_WIDTH_BYTES, MAX_PADDING_FACTOR = 1 << 26, 64
 #: Types of labels and indicators, as NumPy writes them.
 _DTYPE = re.compile(r"[<>|=]?[biufUO]\d{0,9}")
 
@@ -45,7 +45,7 @@ class Header:
 
 
 class Common(NamedTuple):
-    """The content that saved models of points have in common."""
+    """The part of a saved model that all models of points have."""
 
     header: Header
     target: Target
@@ -57,7 +57,7 @@ def pack_common(header: Header, fitted: Any) -> tuple[Arrays, dict[str, Any]]:
     """Convert a header, and the labels, scaling and label statistics of a fitted model, to arrays and JSON."""
     names, scaling = header.feature_names, fitted.scaling
     labels, about_target = pack_labels(fitted.target)
-    seen, about_seen = _pack_seen(fitted.seen)
+    seen, about_seen = _pack_label_stats(fitted.seen)
     arrays = {**labels, **seen}
     if names is not None:
         arrays |= pack_strings(names.tolist(), "features")
@@ -88,12 +88,12 @@ def unpack_common(arrays: Arrays, metadata: Mapping[str, Any]) -> Common:
         scaling = replace(scaling, decision=unpack_decision(metadata["scaling_choice"]))
         if scaling.explained().value != scaling.kind:
             raise ModelError(f"the scaling is {scaling.kind!r}, but {scaling.explained().value!r} was chosen")
-    seen = unpack_seen(arrays, metadata, scaling.kind, len(target.classes), n_features)
+    seen = unpack_label_stats(arrays, metadata, scaling.kind, len(target.classes), n_features)
     return Common(Header(metadata["parameters"], n_features, names), target, scaling, seen)
 
 
 def pack_decision(decision: Decision) -> dict[str, Any]:
-    """Convert a decision to JSON, if its value is one; an infinite standard error, of a single point, becomes None."""
+    """Convert a decision to JSON; the infinite standard error of a single point becomes None."""
     error = decision.standard_error
     finite = None if error is None or math.isinf(error) else error
     return {**decision._asdict(), "options": list(decision.options), "standard_error": finite}
@@ -103,7 +103,7 @@ def unpack_decision(saved: Mapping[str, Any]) -> Decision:
     """Restore and check a decision."""
     found = Decision(**{**saved, "options": tuple(saved["options"])})
     if not all(isinstance(text, str) for text in (found.why, *found.options)):
-        raise ModelError("a choice has its reason and its options in words")
+        raise ModelError("the reason and the options of a choice must be strings")
     for name in ("gain", "standard_error"):
         optional(real, name, getattr(found, name), -math.inf, math.inf)
     integer("n", found.n, 0)
@@ -111,12 +111,14 @@ def unpack_decision(saved: Mapping[str, Any]) -> Decision:
 
 
 def _array_of(names: list[str], *, fixed_width: bool) -> NDArray[Any]:
-    """Convert names to an array, of fixed width unless that takes far more memory than the names themselves.
+    """Convert names to an array: of fixed width, unless the padding would take far more memory than the names.
 
-    Fixed width stores every name at the length of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
+    Fixed width pads every name to the length of the longest: 40 names, one of them 8 MB long, would take 1.25 GB.
     """
-    room, own = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
-    return np.array(names, dtype=str if fixed_width and room <= max(USUAL_ROOM, MOST_TIMES * own) else object)
+    padded, exact = 4 * len(names) * max(map(len, names), default=0), sum(map(len, names)) + 8 * len(names)
+    return np.array(
+        names, dtype=str if fixed_width and padded <= max(FIXED_WIDTH_BYTES, MAX_PADDING_FACTOR * exact) else object
+    )
 
 
 def _unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
@@ -134,8 +136,8 @@ def _unpack_scaling(arrays: Arrays, kind: str, n_features: int) -> Scaling:
     return Scaling(kind, centre, factor)
 
 
-def _pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
-    """Convert label statistics to arrays and manifest numbers for `unpack_seen`."""
+def _pack_label_stats(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
+    """Convert label statistics to arrays and manifest numbers for `unpack_label_stats`."""
     arrays: Arrays = {"counts": seen.label_counts}
     if seen.features is None:
         return arrays, {"n_points": seen.n_points, "n_blank": None}
@@ -146,7 +148,9 @@ def _pack_seen(seen: LabelStats) -> tuple[Arrays, dict[str, int | None]]:
     return arrays, {"n_points": seen.n_points, "n_blank": seen.n_blank}
 
 
-def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int) -> LabelStats:
+def unpack_label_stats(
+    arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: int, n_features: int
+) -> LabelStats:
     """Restore and check the label statistics of a saved model with a scaling of this `kind`."""
     counts, n_points = arrays["counts"], integer("n_points", about["n_points"], 0)
     if counts.shape != (n_labels,) or not _are_counts(counts):
@@ -154,7 +158,7 @@ def unpack_seen(arrays: Arrays, about: Mapping[str, Any], kind: str, n_labels: i
         raise ModelError(f"counts must hold a whole number for each of {n_labels} labels, got {found}")
     blank_counts, n_bytes = np.zeros_like(counts), -(-n_features // 8)
     if "n_blank" not in about:  # older models did not record it
-        # A view of one byte, since a damaged file may claim any number of features.
+        # Broadcast one byte, since a damaged file may claim any number of features.
         all_features = None if kind != "rows" else np.broadcast_to(np.uint8(255), n_bytes)
         return LabelStats(counts, n_points, all_features, blank_counts, 0)
     if about["n_blank"] is None:
@@ -199,13 +203,15 @@ def unpack_target(arrays: Arrays, about: dict[str, Any]) -> Target:
             )
         _check_ascending(classes)
         return Target(about["kind"], classes, dtype)
-    types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # the names themselves, or a named indicator
+    types = {"single": "OU", "lists": "OU", "dense": "biuf"}  # label names, or the column names of an indicator
     if dtype.kind not in types.get(about["kind"], ""):
-        raise ModelError(f"labels of the kind {about['kind']!r} and the type {dtype} cannot be the names in the model")
+        raise ModelError(
+            f"labels of the kind {about['kind']!r} and the type {dtype} cannot have the names in the model"
+        )
     names = _array_of(unpack_strings(arrays, "classes"), fixed_width=dtype.kind == "U")
     if about["kind"] == "dense":  # column names keep the order of the columns
         if len(set(names.tolist())) < len(names):
-            raise ModelError("two columns have one name")
+            raise ModelError("two columns have the same name")
     else:
         _check_ascending(names)
     return Target(about["kind"], names, dtype)
@@ -216,4 +222,4 @@ def _check_ascending(classes: NDArray[Any]) -> None:
     if classes.dtype.kind == "f" and not np.isfinite(classes).all():
         raise ModelError("classes hold NaN or infinity")
     if not (classes[1:] > classes[:-1]).all():
-        raise ModelError("classes must be distinct, and ascend")
+        raise ModelError("classes must be distinct and ascending")

@@ -25,7 +25,7 @@ from sparsenet.features.scaling import COMMON, Columns, Scaling, count_nonzero, 
 FeatureKind = Literal["counts", "table", "mixed"]
 #: Too few sparse rows to detect anything but counts: they may be the first of a stream.
 MIN_ROWS = 64
-#: Least share of rows for a column to count as present in nearly all of them.
+#: Minimum fraction of rows for a column to count as present in nearly all of them.
 NEARLY_ALL = 0.9
 
 

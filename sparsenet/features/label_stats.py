@@ -46,20 +46,20 @@ class LabelStats:
     n_blank: int
 
     @classmethod
-    def nothing(cls, X: Any, scaling: Scaling, n_labels: int) -> LabelStats:
-        """Return empty statistics for training on X, (n, d) sparse or dense."""
+    def empty(cls, X: Any, scaling: Scaling, n_labels: int) -> LabelStats:
+        """Create empty statistics for training on X, (n, d) sparse or dense."""
         is_table = scaling.is_of_table or (scaling.kind == "none" and not issparse(X))
-        none = np.zeros(n_labels, np.int64)
-        return cls(none, 0, None if is_table else np.zeros(-(-X.shape[1] // 8), np.uint8), none, 0)
+        zeros = np.zeros(n_labels, np.int64)
+        return cls(zeros, 0, None if is_table else np.zeros(-(-X.shape[1] // 8), np.uint8), zeros, 0)
 
     @classmethod
     def of_rows(cls, n_features: int, n_labels: int) -> LabelStats:
         """Create empty statistics for sparse, unscaled rows."""
-        none = np.zeros(n_labels, np.int64)
-        return cls(none, 0, np.zeros(-(-n_features // 8), np.uint8), none, 0)
+        zeros = np.zeros(n_labels, np.int64)
+        return cls(zeros, 0, np.zeros(-(-n_features // 8), np.uint8), zeros, 0)
 
-    def counting(self, points: Rows, labels: Rows) -> LabelStats:
-        """Return statistics that include further points."""
+    def with_points(self, points: Rows, labels: Rows) -> LabelStats:
+        """Return statistics that also count further points."""
         counted = replace(self, label_counts=self.label_counts + _counts(labels), n_points=self.n_points + len(points))
         if self.features is None:
             return counted
@@ -74,11 +74,11 @@ class LabelStats:
         )
 
     def blank(self, points: Rows) -> I64:
-        """Return the numbers of the points without a feature seen in training."""
+        """Return the positions of blank points, which have no feature seen in training."""
         if self.features is None:
             return _NO_POINTS
-        # The first feature is nearly always known, so check it first and the others only where it is not. A single
-        # point is checked without arrays, which would take a fifth of its prediction time.
+        # The first feature is nearly always known, so check the others only where it is not. A single point is
+        # checked without arrays, which would take a fifth of its prediction time.
         if len(points) == 1 and len(points.indices):
             first_id = int(points.indices[0])
             if int(self.features[first_id >> 3]) >> (first_id & 7) & 1 and points.data[0] != 0:
@@ -115,17 +115,20 @@ class LabelStats:
 
     @cached_property
     def _most_frequent(self) -> tuple[I32, F32]:
-        """All labels, the most probable for a blank point first, and the probability of each label."""
-        shares = usual_shares(self.label_counts, self.n_points, self.blank_counts, self.n_blank).astype(np.float32)
+        """All labels by descending probability for a blank point, and the probability of each label."""
+        shares = smoothed_frequencies(self.label_counts, self.n_points, self.blank_counts, self.n_blank).astype(
+            np.float32
+        )
         return np.argsort(-shares, kind="stable").astype(np.int32), shares
 
 
-def usual_shares(
+def smoothed_frequencies(
     counts: I64, n_points: int, blank_counts: I64, n_blank: int, *, prior_points: int = 10
 ) -> NDArray[np.float64]:
     """Estimate the label probabilities of a point without features.
 
-    The frequencies among blank training points are shrunk towards the overall ones, which weigh `prior_points` points.
+    The frequencies among blank training points are shrunk towards the overall ones, which count as `prior_points`
+    points.
     """
     return np.asarray((blank_counts + prior_points * counts / max(n_points, 1)) / (n_blank + prior_points))
 

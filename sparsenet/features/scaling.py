@@ -1,10 +1,10 @@
 """Scale features so that points have about unit length, as the first layer expects.
 
-There are four ways, and the data decide which is right:
+There are four scalings:
 
-- ``"rows"``: divide each row by its length. For sparse counts and tf-idf, whose direction carries the meaning.
+- ``"rows"``: divide each row by its length. For sparse counts and tf-idf, where only the direction matters.
 - ``"columns"``: standardise the columns, then divide by the square root of their number. For tables whose columns have
-  different units; the length of a row may be all that separates two classes.
+  different units, and whose row lengths may be informative.
 - ``"together"``: centre the columns and divide all by one number. For columns of one unit, such as principal components
   and embeddings, where a larger variance means more information.
 - ``"mixed"``: standardise amounts, keep the zeros of sparse columns, and give each number of a point the same weight,
@@ -31,7 +31,7 @@ from sparsenet.selection.choose import Decision
 
 SCALINGS = ("rows", "columns", "together", "mixed", "none")
 CHOICES = ("auto", *SCALINGS)
-#: Why ``normalize="auto"`` chose a scaling, for people.
+#: Why ``normalize="auto"`` chose a scaling, for messages.
 WHY_SCALED = {
     "rows": "most values of X are zero",
     "columns": "X is a table, whose columns may have different units",
@@ -44,7 +44,7 @@ _MAX_SCALED = 1e12
 SMALLEST_SQUARES = 2.0**-900
 #: Values below 2**SMALL_EXPONENT are multiplied by a power of two before they are squared.
 SMALL_EXPONENT = -256
-#: Least share of rows for a column to be common; amounts in common columns are centred.
+#: Minimum fraction of rows for a column to be common; amounts in common columns are centred.
 COMMON = 0.5
 
 
@@ -244,8 +244,8 @@ class Columns:
     @cached_property
     def are_amounts(self) -> NDArray[np.bool_]:
         """Mask of columns with more than one distinct non-zero value; the others are flags."""
-        least, most = (by_row(extreme, self.values, self.starts) for extreme in (np.minimum, np.maximum))
-        return np.asarray(least < most)
+        lowest, highest = (by_row(extreme, self.values, self.starts) for extreme in (np.minimum, np.maximum))
+        return np.asarray(lowest < highest)
 
     def present_in(self, share: float) -> NDArray[np.bool_]:
         """Return the mask of columns that at least a `share` of the rows has."""

@@ -1,7 +1,7 @@
 """Encode y as label numbers, and decode predictions back into the form of y.
 
-y has one of four kinds: one label a point (``"single"``), lists of labels (``"lists"``), or an indicator with a column
-for each label, dense (``"dense"``) or sparse (``"sparse"``). Predictions have the same kind.
+y has one of four kinds: one label per point (``"single"``), lists of labels (``"lists"``), or an indicator with one
+column per label, dense (``"dense"``) or sparse (``"sparse"``). Predictions have the same kind.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Target:
         if len(given) != len(self.classes) or np.any(_positions(given, self.classes) < 0):
             raise ValueError(
                 f"classes must be the {len(self.classes)} that the classifier knows (for an indicator 0, 1, ... or "
-                f"the names of its columns), or None; got {len(given)} others: fit anew to change them"
+                f"the names of its columns), or None; got {len(given)} others: fit again to change them"
             )
 
     def _rows(self, labels: NDArray[Any], indptr: NDArray[np.int64], drop_unknown: bool) -> Rows:
@@ -181,7 +181,7 @@ class Target:
                 (label,) = labels[unknown][:1].tolist()
                 raise ValueError(
                     f"y holds the label {label!r}, not one of the {len(self.classes)} known ones: pass "
-                    "all of them as classes in the first call of partial_fit, or fit anew"
+                    "all of them as classes in the first call of partial_fit, or fit again"
                 )
             if unknown.all():
                 found, known = labels[:1].tolist(), self.classes[:1].tolist()

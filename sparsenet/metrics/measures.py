@@ -14,7 +14,7 @@ from sparsenet.metrics.ranking import Hits, Predictions, Sparse, agreement, find
 
 
 def precision_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
-    """Return the share of the k best predictions that are right, averaged over points.
+    """Return the fraction of the k best predictions that are right, averaged over points.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def ndcg_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
 
 
 def recall_at_k(truth: Sparse, predictions: Predictions, k: int) -> float:
-    """Return the share of a point's labels found among its k best predictions, averaged over points.
+    """Return the fraction of a point's labels found among its k best predictions, averaged over points.
 
     Parameters as in `precision_at_k`.
 
@@ -135,12 +135,12 @@ def _found(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
     hits = find_hits(truth, predictions, *ks)
     k = min(max(ks), hits.n_labels)
     if sparse.issparse(predictions):
-        most = int(np.diff(predictions.tocsr().indptr).max(initial=0))
+        n_ranked = int(np.diff(predictions.tocsr().indptr).max(initial=0))
     else:
-        most = np.shape(predictions)[1]
-    if most < k:
+        n_ranked = np.shape(predictions)[1]
+    if n_ranked < k:
         warnings.warn(
-            f"predictions name at most {most} labels per point, and measuring at {k} counts the others as wrong: "
+            f"predictions name at most {n_ranked} labels per point, and measuring at {k} counts the others as wrong: "
             f"predict at least {k}, or pass a smaller k",
             UserWarning,
             stacklevel=3,

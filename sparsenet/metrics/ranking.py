@@ -95,9 +95,9 @@ class Hits:
         labels = self.truth % self.n_labels
         best = sparse.csr_array((weights[labels], labels, indptr), (len(self.n_true), self.n_labels))
         ideal = top_labels(best, min(max(ks), max(int(self.n_true.max()), 1)))
-        most = np.cumsum(np.where(ideal < 0, 0.0, weights[ideal]).sum(axis=0))
+        ideal_gains = np.cumsum(np.where(ideal < 0, 0.0, weights[ideal]).sum(axis=0))
         reached = [weights[self.labels[self.ranks < k]].sum() for k in ks]
-        possible = [most[min(k, len(most)) - 1] for k in ks]
+        possible = [ideal_gains[min(k, len(ideal_gains)) - 1] for k in ks]
         return [float(x / y) if y else 0.0 for x, y in zip(reached, possible, strict=True)]
 
 

@@ -44,7 +44,7 @@ def confusion(model: Any, X: Any, y: Any, *, most: int = 20) -> Any:
 
 
 def calibration(model: Any, X: Any, y: Any, *, bins: int = 10) -> Any:
-    """Draw the share of right best labels against their probability.
+    """Draw the fraction of right best labels against their probability.
 
     Parameters
     ----------

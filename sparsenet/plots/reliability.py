@@ -1,4 +1,4 @@
-"""Calibration: the share of right best labels against their probability."""
+"""Calibration: the fraction of right best labels against their probability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsenet.plots.style import FAINT, RIGHT, titled
 
 
 def draw_calibration(panels: Any, answers: BestAnswers, bins: int) -> None:
-    """Draw the share of right labels for each interval of probability, and below it the number of points."""
+    """Draw the fraction of right labels for each interval of probability, and below it the number of points."""
     axes, below = panels
     edges = np.linspace(0, 1, bins + 1)
     number = np.clip(np.searchsorted(edges, answers.probability, side="left") - 1, 0, bins - 1)

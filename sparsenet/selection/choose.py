@@ -71,20 +71,20 @@ def choose(options: Sequence[Option], score: Callable[[Any], F64], rule: Rule) -
     (2, 0.5, 'dearer: P@1 50.00 percentage points above usual (standard error 5.03), 100 held-out points')
     """
     default, others = options[0], options[1:]
-    usual, names = score(default.value), tuple(option.name for option in options)
-    gains = [_Gain.of(option, score(option.value) - usual) for option in others]
+    baseline, names = score(default.value), tuple(option.name for option in options)
+    gains = [_Gain.of(option, score(option.value) - baseline) for option in others]
     if not gains:
-        return Decision(default.value, f"{default.name}: no other option was allowed", names, n=len(usual))
+        return Decision(default.value, f"{default.name}: no other option was allowed", names, n=len(baseline))
     beyond_chance = [each for each in gains if each.mean > max(rule.min_gain, rule.standard_errors * each.error)]
     best = max(beyond_chance or gains, key=lambda each: each.mean)
     verdict = "" if beyond_chance else f", not beyond chance: {default.name} stays"
     side = "above" if best.mean >= 0 else "below"
     why = (
         f"{best.option.name}: {rule.metric} {100 * abs(best.mean):.2f} percentage points {side} {default.name} "
-        f"(standard error {100 * best.error:.2f}), {len(usual)} held-out points{verdict}"
+        f"(standard error {100 * best.error:.2f}), {len(baseline)} held-out points{verdict}"
     )
     chosen = best.option if beyond_chance else default
-    return Decision(chosen.value, why, names, best.mean, best.error, len(usual))
+    return Decision(chosen.value, why, names, best.mean, best.error, len(baseline))
 
 
 class _Gain(NamedTuple):

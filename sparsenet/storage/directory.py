@@ -32,7 +32,7 @@ from sparsenet.storage.format import (
     manifest_bytes,
     parse_manifest,
 )
-from sparsenet.storage.parts import nothing_believed
+from sparsenet.storage.parts import model_errors
 
 T = TypeVar("T")
 _CHUNK = 1 << 20
@@ -149,7 +149,7 @@ def load_as(directory: str | os.PathLike[str], make: Callable[[dict[str, NDArray
     """Load a model and apply `make` to its arrays and metadata; its errors become ModelError and name the path."""
     parts = load(directory)
     try:
-        with nothing_believed():
+        with model_errors():
             return make(*parts)
     except ModelError as error:
         raise ModelError(f"{os.fspath(directory)}: {error}") from error

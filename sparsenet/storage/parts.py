@@ -9,19 +9,19 @@ from typing import Any
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 
-#: The error of a loader of models that finds a checkpoint.
+#: The error for a checkpoint in place of a model.
 NO_MODEL = (
     "this is a checkpoint, not a model: fit(checkpoint=..., resume=True) with the same data and settings continues it"
 )
 
 
 def is_state(metadata: Mapping[str, Any]) -> bool:
-    """Tell a checkpoint from a model by the metadata."""
+    """Return whether the metadata belong to a checkpoint instead of a model."""
     return "model" not in metadata and "run" in metadata
 
 
 def check_kind(metadata: Mapping[str, Any], kind: str) -> None:
-    """Refuse what is saved of another kind of model."""
+    """Reject saved models of another kind."""
     if is_state(metadata):
         raise ModelError(NO_MODEL)
     if (found := metadata.get("model")) != kind:
@@ -29,8 +29,8 @@ def check_kind(metadata: Mapping[str, Any], kind: str) -> None:
 
 
 @contextmanager
-def nothing_believed() -> Iterator[None]:
-    """Turn whatever goes wrong with the parts of a saved model into a ModelError."""
+def model_errors() -> Iterator[None]:
+    """Turn any error in the parts of a saved model into a ModelError."""
     try:
         yield
     except ModelError:
@@ -38,7 +38,7 @@ def nothing_believed() -> Iterator[None]:
     except MemoryError as error:
         raise ModelError(f"loading the model takes more memory than there is: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise ModelError(f"the model is not one that this version can use: {error!r}; train it anew") from error
+        raise ModelError(f"the model is not one that this version can use: {error!r}; train it again") from error
 
 
 def pack_part(name: str, arrays: Arrays) -> Arrays:

@@ -269,7 +269,7 @@ def test_ctrl_c_in_the_first_epoch_keeps_the_old_model(
 
 def test_resume_without_a_checkpoint_is_reported(folder: Path, tmp_path: Path) -> None:
     done = run("train", folder / "train.txt", "--model", tmp_path / "m", *SMALL, "--resume")
-    assert f"there is no {tmp_path / 'm'}.checkpoint to resume from: training starts anew" in done.stderr
+    assert f"there is no {tmp_path / 'm'}.checkpoint to resume from: training starts from the beginning" in done.stderr
 
 
 def test_evaluate_refuses_points_without_labels(folder: Path, tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ class TestInterruption:
         method = str(long[-1])
         another = "network" if method == "blend" else "blend"
         said = fails("train", folder / "train.txt", "--model", model, *long, "--method", another, "--resume")
-        assert f"model.checkpoint was left by --method {method}, and this is --method {another}: go" in said
+        assert f"model.checkpoint was written by --method {method}, and this is --method {another}: resume" in said
 
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ class TestInterruption:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             done = run(*train)
-        assert done.stderr.count("sparsenet: warning: training goes on without a checkpoint: ") == 1
+        assert done.stderr.count("sparsenet: warning: training continues without a checkpoint: ") == 1
         assert (tmp_path / "m" / "manifest.json").exists()
         assert "is a file" in fails(*train, "--checkpoint")
 

@@ -79,10 +79,10 @@ def test_each_label_is_measured(trained, tmp_path):
     assert lines[5] == "precision  recall      F1    texts  label"
     assert [line.split()[-1] for line in lines[6:10]] == sorted(set(labels), key=lambda label: -labels.count(label))
     assert lines[10:] == [""]
-    assert text_commands.describe(scores, most_shown=3).endswith("\nand 1 label more with no more texts: see --json")
+    assert text_commands.describe(scores, max_shown=3).endswith("\nand 1 label more with no more texts: see --json")
     truth = csr_array(np.eye(4, dtype=np.float32))
     for most, shown in ((4, True), (3, False)):
-        found = text_commands.f1_scores(truth, np.arange(4), np.arange(5), list("abcd"), most_by_label=most)
+        found = text_commands.f1_scores(truth, np.arange(4), np.arange(5), list("abcd"), max_labels=most)
         assert ("by_label" in found) == shown
 
 

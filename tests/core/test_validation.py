@@ -49,7 +49,7 @@ def small(**parameters):
         ("loss", "hinge", "loss must be one of 'bce', 'softmax' or a Loss object, got 'hinge'"),
         ("sampler", "best", "sampler must be one of 'random', 'frequency', 'lsh', 'none', an LSHConfig or a Sampler"),
         ("n_negatives", 0, "n_negatives must be an integer from 1 to 2147483647, got 0"),
-        ("per_sample", True, "per_sample=True works on the deep path alone: set wide=False"),
+        ("per_sample", True, "per_sample=True supports the deep path only: set wide=False"),
         ("epochs", 0, "epochs must be an integer from 1 to 2147483647, got 0"),
         ("epochs", "many", "epochs must be an integer from 1 to 2147483647, got 'many'"),
         ("epochs", True, "epochs must be an integer from 1 to 2147483647, got True"),
@@ -106,7 +106,7 @@ def test_verbose_accepts_numbers_like_scikit_learn(verbose, shown, capsys):
 
 
 def test_rejects_a_network_without_hidden_units_and_wide_path():
-    with pytest.raises(ValueError, match="hidden=0 leaves the wide path alone, and wide=False takes that away"):
+    with pytest.raises(ValueError, match="hidden=0 and wide=False leave a network without weights"):
         small(hidden=0, wide=False).fit(X, Y)
 
 
@@ -382,9 +382,9 @@ def test_parses_sizes_in_bytes(text, size):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"optimizer": SGD(rate=0.1), "learning_rate": 1.0}, "learning_rate=1 would do nothing beside optimizer=SGD"),
-        ({"optimizer": SGD(), "weight_decay": 0.1}, "weight_decay=0.1 would do nothing beside optimizer=SGD"),
-        ({"loss": BinaryCrossEntropy(), "label_smoothing": 0.1}, "label_smoothing=0.1 would do nothing beside loss="),
+        ({"optimizer": SGD(rate=0.1), "learning_rate": 1.0}, "learning_rate=1 would be ignored, because optimizer=SGD"),
+        ({"optimizer": SGD(), "weight_decay": 0.1}, "weight_decay=0.1 would be ignored, because optimizer=SGD"),
+        ({"loss": BinaryCrossEntropy(), "label_smoothing": 0.1}, "label_smoothing=0.1 would be ignored, because loss="),
     ],
     ids=str,
 )

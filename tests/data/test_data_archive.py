@@ -199,7 +199,7 @@ def test_refuses_other_compressions_and_repeated_members(tmp_path):
         assert "is compressed in a way that SciPy does not write" in refused(path)
     with zipfile.ZipFile(archive(path, MEMBERS), "a") as file:
         file.writestr("data", member(np.ones(3)))
-    assert "data is there twice" in refused(path)
+    assert "data occurs twice" in refused(path)
 
 
 def test_refuses_other_files_named_npz(tmp_path):

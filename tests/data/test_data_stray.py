@@ -101,10 +101,10 @@ def test_few_ids_may_have_large_gaps_by_chance() -> None:
 @pytest.mark.parametrize("kind", ["label", "feature"])
 def test_refuses_ids_that_no_model_can_hold(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(stray, "available_memory", lambda: 100 << 20)
-    bytes_each = stray.LEAST_BYTES[kind]
+    bytes_each = stray.BYTES_PER_COLUMN[kind]
     lines = written(**{f"{kind}s": [*SMALL, 50_000_000]})
     message = (
-        rf"line 301: {kind} 50000000 is .*; they take {50_000_001 * bytes_each >> 20} MB or more, there are 100 MB"
+        rf"line 301: {kind} 50000000 is .*; they take at least {50_000_001 * bytes_each >> 20} MB, and 100 MB are free"
     )
     with pytest.raises(DataError, match=message):
         read(BytesIO(lines))

@@ -246,7 +246,7 @@ ERRORS = {
     "no header": ("tsv", "pos\tgood film\n", {}, 1, "give positions if there is no header"),
     "old line ends": ("csv", "text,label\ra,b\rc,d\n", {}, 1, "seem to end in carriage returns alone: write"),
     "missing position": ("tsv", "a\tb\n", {"text": 2, "target": 0}, 1, "there is no column 2: there are 2, counted"),
-    "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' is there twice"),
+    "column twice": ("csv", "text,label,text\n", {}, 1, "column 'text' occurs twice"),
     "too many fields": ("csv", "text,label\na,b\nc,d,e\n", {}, 3, "3 fields where the first row has 2"),
     "too few fields": ("csv", "text,label\na,b\n\nc\n", {}, 4, "1 fields where the first row has 2"),
     "open quote": ("csv", 'text,label\na,b\n"c,d\ne,f\n', {}, 3, "a quote opens here and does not close; close it"),
@@ -476,7 +476,7 @@ def test_parquet_errors_name_the_row(tmp_path: Path):
     odd = pa.table([["a"], ["x;y"], ["b"], [Decimal("1.5")]], names=["text", "label", "text", "price"])
     pq.write_table(odd, path)
     for text in ("text", 2):
-        with pytest.raises(DataError, match="column 'text' is there twice; rename one"):
+        with pytest.raises(DataError, match="column 'text' occurs twice; rename one"):
             read_table(path, text=text)
     assert read_table(path, text=None, features=["price"]).features.tolist() == [[1.5]]
     with pytest.raises(DataError, match=r"row 0: column 'label' must hold a number, found 'x;y'$"):

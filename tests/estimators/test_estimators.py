@@ -82,7 +82,7 @@ def test_extreme_values_give_finite_predictions():
 
 
 @pytest.mark.parametrize(
-    ("n", "epochs"), [(20, AUTO.least_steps), (256 * 20, 20), (256 * 100, 8), (10**5, 7), (10**6, 5)]
+    ("n", "epochs"), [(20, AUTO.min_steps), (256 * 20, 20), (256 * 100, 8), (10**5, 7), (10**6, 5)]
 )
 def test_automatic_epochs_follow_the_number_of_steps(n, epochs):
     assert NetworkOptions.of(ExtremeClassifier().get_params()).n_epochs(n) == epochs

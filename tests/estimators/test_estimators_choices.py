@@ -54,10 +54,10 @@ def test_batches_grow_with_the_data_and_the_rate_with_batches(n_points, batch, r
 
 
 def test_many_points_come_in_larger_batches(monkeypatch):
-    rules = replace(options.AUTO, steps_per_pass=1, batch_sizes=(10, 20, 1000))
+    rules = replace(options.AUTO, steps_per_epoch=1, batch_sizes=(10, 20, 1000))
     monkeypatch.setattr(options, "AUTO", rules)
     model = fast(batch_size="auto", epochs=1).fit(X, Y)
-    assert model.choices_["batch_size"][:2] == (20, f"a pass over {len(Y)} points has {-(-len(Y) // 20)} steps")
+    assert model.choices_["batch_size"][:2] == (20, f"an epoch over {len(Y)} points has {-(-len(Y) // 20)} steps")
     assert model.choices_["learning_rate"][:2] == (pytest.approx(4e-3 * 2**0.5), "for batches of 20")
     own = fast(batch_size="auto", optimizer=SGD(rate=0.125), epochs=1).fit(X, Y)
     assert "learning_rate" not in own.choices_
@@ -81,7 +81,7 @@ def test_reports_the_final_hash_family(capsys, tmp_path):
 
 @pytest.mark.parametrize("first", ["fit", "partial_fit"])
 def test_partial_fit_is_equal_before_and_after_saving(monkeypatch, tmp_path, first):
-    rules = replace(options.AUTO, steps_per_pass=1, batch_sizes=(10, 20, 1000))
+    rules = replace(options.AUTO, steps_per_epoch=1, batch_sizes=(10, 20, 1000))
     monkeypatch.setattr(options, "AUTO", rules)
     model = fast(batch_size="auto", epochs=1)
     if first == "fit":
@@ -158,10 +158,10 @@ def chosen(seconds, **parameters):
     def make(settings):
         return building.outline(settings, X.shape[1], Y.sum(axis=0), X.shape[0], 0, 1)
 
-    def seconds_a_step(network, *arguments, **options):
+    def seconds_per_step(network, *arguments, **options):
         return 2.0 + network.output.n_inputs / 32
 
-    how = {"seed": 0, "threads": 1, "seconds_a_step": seconds_a_step}
+    how = {"seed": 0, "threads": 1, "seconds_per_step": seconds_per_step}
     return sizing.fit_into_time(settings, points, make, lambda: float(seconds), **how)
 
 

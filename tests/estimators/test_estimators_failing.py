@@ -8,7 +8,7 @@ from sparsenet import DivergenceError, ExtremeClassifier, ModelError, storage
 from sparsenet.core.machine import available_memory
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.network.options import AUTO
-from sparsenet.engines.network.training.checkpoints import Spare
+from sparsenet.engines.network.training.checkpoints import OptionalDirectory
 from sparsenet.selection.holdout import split
 from tests.support.interrupting import Failing
 from tests.support.planted import NAMES, X, Y, fast
@@ -107,8 +107,8 @@ def test_refuses_to_save_parameters_of_another_network(tmp_path, changed):
         (lambda arrays, data: data.update(n_points=0), "ZeroDivisionError"),
         (lambda arrays, data: arrays.update(counts=arrays["counts"][:, None]), "counts must hold a whole number"),
         (lambda arrays, data: arrays.update(counts=arrays["counts"] - 1000), "counts must hold a whole number"),
-        (lambda arrays, data: data["target"].update(kind="dense"), "the kind 'dense' .* cannot be the names"),
-        (lambda arrays, data: data["target"].update(dtype="<i8"), "cannot be the names"),
+        (lambda arrays, data: data["target"].update(kind="dense"), "the kind 'dense' .* cannot have the names"),
+        (lambda arrays, data: data["target"].update(dtype="<i8"), "cannot have the names"),
         (lambda arrays, data: data["target"].update(dtype="<M8[D]"), "NumPy type of numbers or strings, got .<M8"),
         (lambda arrays, data: arrays.update({"wide.indices": arrays["wide.indices"][:, None]}), "number of indices"),
         (lambda arrays, data: arrays["wide.weight"].fill(np.nan), r"the weights wide\.weight hold NaN or infinity"),
@@ -188,7 +188,7 @@ def test_a_failing_requested_checkpoint_ends_the_training(tmp_path):
 
 def test_a_failing_automatic_checkpoint_is_ignored(tmp_path):
     run = tmp_path / "run"
-    with pytest.warns(RuntimeWarning, match="goes on without a checkpoint: .*run: is a file") as caught:
-        model = fast(epochs=3).fit(X, Y, checkpoint=Spare(run), callbacks=[Blocking(run)])
+    with pytest.warns(RuntimeWarning, match="continues without a checkpoint: .*run: is a file") as caught:
+        model = fast(epochs=3).fit(X, Y, checkpoint=OptionalDirectory(run), callbacks=[Blocking(run)])
     assert len(caught) == 1
     np.testing.assert_array_equal(model.predict_proba(X), fast(epochs=3).fit(X, Y).predict_proba(X))

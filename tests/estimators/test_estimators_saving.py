@@ -70,8 +70,8 @@ def test_refuses_to_save_custom_code(tmp_path):
         (lambda arrays, data: standardised(arrays, data, np.full(60, np.nan)), "scaling must be of finite numbers"),
         (lambda arrays, data: standardised(arrays, data, np.full(60, np.inf)), "scaling must be of finite numbers"),
         (lambda arrays, data: standardised(arrays, data, np.ones(60, np.int8)), "float64, got float64 and int8"),
-        (lambda arrays, data: arrays["classes"].fill(0), "classes must be distinct, and ascend"),
-        (lambda arrays, data: arrays.update(classes=arrays["classes"][::-1]), "classes must be distinct, and ascend"),
+        (lambda arrays, data: arrays["classes"].fill(0), "classes must be distinct and ascending"),
+        (lambda arrays, data: arrays.update(classes=arrays["classes"][::-1]), "classes must be distinct and ascending"),
         (lambda arrays, data: arrays.update(classes=np.append(np.arange(7.0), np.inf)), "classes hold NaN or infinity"),
         (
             lambda arrays, data: data["target"].update(dtype={}),
@@ -116,7 +116,7 @@ def test_rejects_mismatched_label_names(tmp_path, names, frame):
     if frame and len(set(names)) == 3:  # columns may have any order
         assert ExtremeClassifier.load(tmp_path / "model").classes_.tolist() == names
     else:
-        with pytest.raises(ModelError, match="two columns have one name" if frame else "distinct, and ascend"):
+        with pytest.raises(ModelError, match="two columns have the same name" if frame else "distinct and ascending"):
             ExtremeClassifier.load(tmp_path / "model")
 
 

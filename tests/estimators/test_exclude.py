@@ -10,7 +10,7 @@ from scipy import sparse
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.engines.tree import machines
 from sparsenet.estimators.excluding import Excluded
-from sparsenet.estimators.tree import MOST_UNWANTED
+from sparsenet.estimators.tree import MAX_EXTRA_BEAM
 from tests.support.planted import X, Y, fast
 
 N, N_LABELS = Y.shape
@@ -105,9 +105,9 @@ class WatchedTree(TreeClassifier):
 
     searches: ClassVar[list[tuple[int, int, int]]] = []
 
-    def _best(self, features, k, unwanted=0):
-        self.searches.append((len(features), k, unwanted))
-        return super()._best(features, k, unwanted)
+    def _best(self, features, k, n_dropped=0):
+        self.searches.append((len(features), k, n_dropped))
+        return super()._best(features, k, n_dropped)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_ranks_few_labels_first_and_more_if_needed(watched):
     excluded[9] = True
     model.searches.clear()
     numbers, _ = model.topk_numbers(X, 2, exclude=excluded)
-    assert model.searches == [(N - 2, 18, 32), (2, 18, MOST_UNWANTED), (2, 40, MOST_UNWANTED)]
+    assert model.searches == [(N - 2, 18, 32), (2, 18, MAX_EXTRA_BEAM), (2, 40, MAX_EXTRA_BEAM)]
     expected = ranked[:, :2].copy()
     expected[7], expected[9] = ranked[7, 36:38], -1
     np.testing.assert_array_equal(numbers, expected)
@@ -177,7 +177,7 @@ def test_excluded_labels_do_not_fill_the_beam(narrow):
     everywhere = narrow.topk_numbers(SPEAKING[few], 12, exclude=excluded)[0]
     tree.set_params(beam=1)
     without_room = copy.copy(narrow)
-    without_room._most_unwanted = 0
+    without_room._max_extra_beam = 0
     assert share_found(narrow) > 0.99 > share_found(without_room)
 
 
@@ -190,7 +190,7 @@ def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):
 
     monkeypatch.setattr("sparsenet.engines.tree.fit_tree.search", watched)
     narrow.topk_numbers(SPEAKING[:5], 3, exclude=np.arange(WIDE) < 300)
-    assert min(beams) == MOST_UNWANTED + (1 if isinstance(narrow, TreeClassifier) else 2)
+    assert min(beams) == MAX_EXTRA_BEAM + (1 if isinstance(narrow, TreeClassifier) else 2)
 
 
 def test_rejects_names_of_labels():

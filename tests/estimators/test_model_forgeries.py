@@ -261,5 +261,5 @@ def test_rejects_repeated_keys_of_class_weights():
 
 def test_rejects_repeated_columns_of_json_lines():
     assert json_object('{"a": {"b": 1, "b": 2}, "c": 3}', "file", 1)["c"] == 3
-    with pytest.raises(DataError, match="column 'text' is there twice; rename one"):
+    with pytest.raises(DataError, match="column 'text' occurs twice; rename one"):
         json_object(json.dumps({"text": 1})[:-1] + ', "text": 2}', "file", 1)

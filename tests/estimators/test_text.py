@@ -24,7 +24,7 @@ from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.vocabulary import _own_share
-from sparsenet.storage.parts import nothing_believed
+from sparsenet.storage.parts import model_errors
 from tests.support.texts import FILLER, TOPICS, fitted, planted
 
 
@@ -168,7 +168,7 @@ class Sparse(TextClassifier):
 
     def _options(self) -> TextOptions:
         found = super()._options()
-        return replace(found, linear=replace(found.linear, most_dense=50, smallest=1e-4, rows_at_a_time=7))
+        return replace(found, linear=replace(found.linear, max_dense_weights=50, smallest=1e-4, rows_at_a_time=7))
 
 
 def test_many_labels_keep_only_large_weights(tmp_path):
@@ -441,7 +441,7 @@ def test_rejects_a_model_of_mismatched_parts(tmp_path):
     }
     for name, values in wrong.items():
         for value in values:
-            with pytest.raises(ModelError), nothing_believed():
+            with pytest.raises(ModelError), model_errors():
                 TextClassifier._unpack(arrays, {**metadata, name: value})
     storage.save(tmp_path / "right", arrays, {**metadata, "validation_score": None, "search": [{"score": 1.0}]})
     assert TextClassifier.load(tmp_path / "right").search_ == [{"score": 1.0}]

@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
         "review,label\na,x\n",
         "line 1: there is no column 'text'; the first row holds 'review'",
     ),
-    "a column twice": ("t.csv", "text,text,label\na,b,x\n", "line 1: column 'text' is there twice"),
+    "a column twice": ("t.csv", "text,text,label\na,b,x\n", "line 1: column 'text' occurs twice"),
     "a ragged row, long": ("t.csv", GOOD + "a,b,c\n", f"line {NEXT}: 3 fields where the first row has 2"),
     "a ragged row, short": ("t.csv", GOOD + "a\n", f"line {NEXT}: 1 fields where the first row has 2"),
     "a quote that never closes": ("t.csv", GOOD + '"a,x\nb,y\n', f"line {NEXT}: a quote opens here and does not close"),
@@ -79,13 +79,13 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "a label without a name": ("t.txt", as_lines([("a", "x"), ("b", "")]), "line 2: a label has no name"),
     "Latin 1 in a line": ("t.txt", as_lines([("a", "x")]).encode() + b"__label__x \xe9\n", "line 2: byte 0xe9"),
     "half of a pair": ("t.jsonl", as_jsonl([ROW, {**ROW, "label": "a\ud800"}]), r"line 2: label 'a\ud800' has half of"),
-    "an array of JSON": ("t.json", json.dumps([ROW]), "JSON is read an object a line, with format='jsonl'; jq -c"),
+    "an array of JSON": ("t.json", json.dumps([ROW]), "JSON must have one object per line, with format='jsonl'; jq -c"),
     "an array of lines": (
         "t.jsonl",
         "[\n" + as_jsonl([ROW]) + "]\n",
         "line 1: broken JSON: Expecting value at column 2; ",
     ),
-    "an array in a line": ("t.jsonl", json.dumps([ROW]) + "\n", "jq -c '.[]' makes that of an array"),
+    "an array in a line": ("t.jsonl", json.dumps([ROW]) + "\n", "jq -c '.[]' converts an array"),
     "semicolons": (
         "t.csv",
         GOOD.replace(",", ";"),
@@ -141,7 +141,7 @@ def test_rejects_json_arrays_as_plain_texts(trained):
     code, out, said = run("predict", trained / "model", trained / "t.json")
     assert (code, out) == (1, "")
     assert (
-        "t.json: JSON is read an object a line, with --input-format jsonl; jq -c '.[]' makes that of an array" in said
+        "t.json: JSON must have one object per line, with --input-format jsonl; jq -c '.[]' converts an array" in said
     )
 
 

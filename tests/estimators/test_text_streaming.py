@@ -75,7 +75,7 @@ def test_samples_texts_to_choose_character_lengths(tmp_path):
     texts, labels = planted(700)
     write(tmp_path / "t.csv", texts, labels)
     options = options_of(time_budget=20)
-    options = replace(options, features=replace(options.features, most_characters=5000, sampled_bytes=4000))
+    options = replace(options, features=replace(options.features, max_bytes_characters=5000, sampled_bytes=4000))
     corpus = Corpus.of_texts(texts, labels, options.features, 1)
     expected = fit(corpus, options, seed=run_seed(0), threads=1)
     assert expected.vocabulary.rules.char_high == 0
@@ -148,8 +148,8 @@ def test_spills_large_arrays_only(tmp_path, monkeypatch, size):
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     numbers = np.arange(size, dtype=np.int32)
-    for most_bytes in (100, 10_000):
-        spill = Spill(most_bytes)
+    for max_bytes in (100, 10_000):
+        spill = Spill(max_bytes)
         array = spill.empty(size, np.float32)
         assert array.shape == (size,)
         array[:] = numbers
@@ -159,7 +159,7 @@ def test_spills_large_arrays_only(tmp_path, monkeypatch, size):
         np.testing.assert_array_equal(pieces.joined(), numbers)
         np.testing.assert_array_equal(array, numbers)
         mapped = array.base is not None
-        assert mapped == (4 * size > most_bytes)
+        assert mapped == (4 * size > max_bytes)
     del array, pieces
     gc.collect()
     assert os.listdir(tmp_path) == [], "a temporary file has no name"

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows, TextClassifier, TreeClassifier
-from sparsenet.features.feature_arrays import unpack_seen
+from sparsenet.features.feature_arrays import unpack_label_stats
 
 N, WIDTH, N_LABELS = 300, 40, 12
 MODELS = [
@@ -146,7 +146,7 @@ def test_a_row_of_zeros_in_a_table_is_known(normalize: str) -> None:
 @pytest.mark.parametrize(("kind", "blank"), [("rows", [0, 2]), ("columns", []), ("none", [])])
 def test_models_saved_without_label_counts_load(kind: str, blank: list[int]) -> None:
     counts = np.arange(N_LABELS)
-    seen = unpack_seen({"counts": counts}, {"n_points": N}, kind, N_LABELS, WIDTH)
+    seen = unpack_label_stats({"counts": counts}, {"n_points": N}, kind, N_LABELS, WIDTH)
     assert seen.blank(unknown_rows()).tolist() == blank
 
 
@@ -170,9 +170,9 @@ def test_rejects_forged_label_counts(changed: dict[str, Any], message: str) -> N
         "blank.counts": np.array([2]),
     }
     about = {"n_points": N, "n_blank": 2}
-    assert unpack_seen(arrays, about, "rows", N_LABELS, WIDTH).blank_counts[1] == 2
+    assert unpack_label_stats(arrays, about, "rows", N_LABELS, WIDTH).blank_counts[1] == 2
     with pytest.raises(ModelError, match=message):
-        unpack_seen({**arrays, **changed}, about, "rows", N_LABELS, WIDTH)
+        unpack_label_stats({**arrays, **changed}, about, "rows", N_LABELS, WIDTH)
 
 
 def test_texts_learnt_later_update_label_counts() -> None:

@@ -37,7 +37,7 @@ def extract(module, texts: list[bytes], rules, threads: int = 1) -> list[dict[in
     module.text_features(text, offsets, *unicode_table(), *rules, ends, slots, counts, threads)
     rows = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
     for row in rows:
-        assert len(set(slots[row].tolist())) == row.stop - row.start, "a feature is there twice"
+        assert len(set(slots[row].tolist())) == row.stop - row.start, "a feature occurs twice"
     return [dict(zip(slots[row].tolist(), counts[row].tolist(), strict=True)) for row in rows]
 
 

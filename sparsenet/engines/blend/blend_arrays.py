@@ -159,15 +159,15 @@ def _pack_combination(combination: Combination | Version1Combination) -> dict[st
 
 
 def _unpack_combination(
-    about: Mapping[str, Any], *, most: float = 1e4, furthest: float = 1e6
+    about: Mapping[str, Any], *, max_weight: float = 1e4, max_shift: float = 1e6
 ) -> Combination | Version1Combination:
-    """Return a packed combination; weights are `most` at most, shifts at most `furthest` from 0."""
+    """Return a packed combination; weights are `max_weight` at most, shifts at most `max_shift` from 0."""
     if about.get("version") == 1:
         return Version1Combination.of_json(about)
     weights = about["weights"]
     if not isinstance(weights, list) or len(weights) != 3:
         raise ModelError(f"a combination has three weights, got {weights!r}")
-    tree, network, neighbors = (real("weight", weight, 0, most) for weight in weights)
-    slope, temperature = (real(name, about[name], 0, most, open_low=True) for name in ("slope", "temperature"))
-    shift, fall = (real(name, about[name], -furthest, furthest) for name in ("shift", "fall"))
+    tree, network, neighbors = (real("weight", weight, 0, max_weight) for weight in weights)
+    slope, temperature = (real(name, about[name], 0, max_weight, open_low=True) for name in ("slope", "temperature"))
+    shift, fall = (real(name, about[name], -max_shift, max_shift) for name in ("shift", "fall"))
     return Combination((tree, network, neighbors), slope, shift, fall, temperature)

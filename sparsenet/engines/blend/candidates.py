@@ -1,4 +1,4 @@
-"""Propose candidate labels for each point, and compute their features by each part of a blend."""
+"""Propose candidate labels for each point, and compute the features that a blend ranks them by."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.kernels.types import F32, I32, Bools
 
-#: The network's probability of a label counts as this fraction of a neighbor: neighbors know little of rare labels.
+#: The network's probability of a label counts as this fraction of a neighbor, since rare labels have few neighbors.
 PSEUDO_NEIGHBOR = np.float32(0.2)
-#: The penalty of a label that the tree has not met.
+#: The penalty of a label that the tree has not scored.
 UNKNOWN = np.float32(1e6)
 
 
@@ -39,7 +39,7 @@ class Candidates(NamedTuple):
     Attributes
     ----------
     labels : candidate labels.
-    penalties : root of the negative log-probability by the tree; `UNKNOWN` marks columns that hold no candidate.
+    penalties : root of the negative log-probability by the tree; `UNKNOWN` marks columns without a candidate.
     log_probabilities : of the network; zeros without one.
     shares : root of the share of the neighbors' weights, plus a fraction of the network's probability.
     """
@@ -51,7 +51,7 @@ class Candidates(NamedTuple):
 
     @property
     def valid(self) -> Bools:
-        """Tell which columns hold a candidate, once each."""
+        """Return the mask of columns with a candidate; a repeated label is masked."""
         return np.asarray(self.penalties < UNKNOWN)
 
     @property
@@ -64,7 +64,7 @@ class Candidates(NamedTuple):
         return Candidates(*(np.asarray(part[points]) for part in self))  # type: ignore[arg-type]
 
     def hits(self, truth: Rows) -> Bools:
-        """Tell which candidates are true labels."""
+        """Return the mask of candidates that are true labels."""
         return is_hit(self.labels, truth) & self.valid
 
 
@@ -76,7 +76,7 @@ def propose(
     k: int,
     beam: int,
     threads: int,
-    unwanted: int = 0,
+    n_dropped: int = 0,
     weights: Rows | None = None,
     beam_factor: int = 2,
     tree_share: int = 2,
@@ -87,36 +87,36 @@ def propose(
     ----------
     beam : int
         Beam width of the tree in training.
-    unwanted : int
-        Number of labels that the caller drops afterwards; the beam widens by it.
+    n_dropped : int
+        Number of labels that the caller drops afterwards; the beam widens by as many.
     weights : Rows, optional
         Weights of each point's neighbors, instead of a search.
     beam_factor : int
-        The beam is this many times as wide as in training: the third to fifth label is often beyond the narrow one.
+        Factor of the beam width in training: a narrow beam often misses the third to fifth label.
     tree_share : int
-        Labels that the tree proposes for each one that the neighbors propose.
+        The neighbors propose one label for every `tree_share` labels of the tree.
     """
-    labels, scores = parts.tree.rank(points, n, beam=beam_factor * beam + unwanted, threads=threads)
+    labels, scores = parts.tree.rank(points, n, beam=beam_factor * beam + n_dropped, threads=threads)
     penalties = np.where(np.isneginf(scores), UNKNOWN, np.sqrt(-scores))
     neighbors = parts.neighbors if k > 0 else None
     if neighbors is not None:
         weights = neighbors.vote_weights(points, k, threads) if weights is None else weights
         if n < parts.n_labels:
-            more, shares = neighbors.propose(weights, -(-n // tree_share), threads)
-            labels, penalties = _add(labels, penalties, more, shares, parts.n_labels)
+            neighbor_labels, shares = neighbors.propose(weights, -(-n // tree_share), threads)
+            labels, penalties = _add(labels, penalties, neighbor_labels, shares, parts.n_labels)
     if parts.network is None:
-        by_network, opinion = np.zeros_like(penalties), np.exp(-np.square(penalties))
+        log_p, p = np.zeros_like(penalties), np.exp(-np.square(penalties))
     else:
-        by_network = log_probabilities(parts.network, points, labels, threads)
-        opinion = np.exp(by_network)
-    found = np.zeros_like(penalties)
-    some: Bools = np.zeros((len(points), 1), np.bool_)
+        log_p = log_probabilities(parts.network, points, labels, threads)
+        p = np.exp(log_p)
+    vote_shares = np.zeros_like(penalties)
+    has_neighbors: Bools = np.zeros((len(points), 1), np.bool_)
     if neighbors is not None and weights is not None:
-        found = neighbors.shares(weights, labels, threads)
-        some = np.asarray(weights.data.reshape(len(points), -1).any(axis=1, keepdims=True))
-    # Without any neighbor the opinion takes their whole weight.
-    found += np.where(some, PSEUDO_NEIGHBOR, 1 + PSEUDO_NEIGHBOR) * opinion
-    return Candidates(labels, penalties, by_network, np.sqrt(found))
+        vote_shares = neighbors.shares(weights, labels, threads)
+        has_neighbors = np.asarray(weights.data.reshape(len(points), -1).any(axis=1, keepdims=True))
+    # For a point without neighbors, the probability of the network or tree replaces their votes.
+    vote_shares += np.where(has_neighbors, PSEUDO_NEIGHBOR, 1 + PSEUDO_NEIGHBOR) * p
+    return Candidates(labels, penalties, log_p, np.sqrt(vote_shares))
 
 
 def _add(labels: I32, penalties: F32, more: I32, shares: F32, n_labels: int) -> tuple[I32, F32]:

@@ -14,10 +14,10 @@ from sparsenet.selection.newton import logistic_loss, newton, softmax_loss
 
 #: The weights of tree, network and neighbors for all data (bench/notes/blends.md).
 WEIGHTS = (0.5, 0.5, 2.2)
-#: Without a network the tree's penalty stands in for its opinion.
+#: Weights without a network: the tree's probability replaces the network's in `Candidates.shares`.
 WITHOUT_NETWORK = (1.0, 0.0, 2.0)
 #: Slope, shift and fall of probabilities without a hold-out, and the prior mean with one.
-USUAL_CURVE = (1.0, 0.0, 0.3)
+DEFAULT_CURVE = (1.0, 0.0, 0.3)
 #: Slope and temperature are at least this: negative ones would reverse the order, and columns without a candidate would
 #: have a probability.
 FLATTEST = 1e-3
@@ -38,9 +38,9 @@ class Combination:
     """
 
     weights: tuple[float, float, float] = WEIGHTS
-    slope: float = USUAL_CURVE[0]
-    shift: float = USUAL_CURVE[1]
-    fall: float = USUAL_CURVE[2]
+    slope: float = DEFAULT_CURVE[0]
+    shift: float = DEFAULT_CURVE[1]
+    fall: float = DEFAULT_CURVE[2]
     temperature: float = 1.0
 
     def rank(self, candidates: Candidates, n: int, label_counts: I64) -> tuple[I32, F32]:
@@ -74,21 +74,21 @@ class Combination:
     ) -> Combination:
         """Fit slope, shift, fall and temperature to the `n_ranks` best candidates of held-out points.
 
-        The prior is the usual curve, with this `precision`.
+        The prior mean is `DEFAULT_CURVE`, with this `precision`.
         """
-        every = self.scores(candidates)
-        scores, right = best_first(every, n_ranks, every, hits)
+        all_scores = self.scores(candidates)
+        scores, right = best_first(all_scores, n_ranks, all_scores, hits)
         ranks = np.broadcast_to(-np.log(np.arange(1, scores.shape[1] + 1)), scores.shape)
-        some = scores > LOWEST
-        x = np.stack((scores, np.ones_like(scores), ranks), axis=-1)[some].astype(np.float64)
-        usual, found = np.array(USUAL_CURVE), right[some]
-        slope, shift, fall = newton(logistic_loss(x, found), usual, precision)
+        is_candidate = scores > LOWEST
+        x = np.stack((scores, np.ones_like(scores), ranks), axis=-1)[is_candidate].astype(np.float64)
+        prior_mean, found = np.array(DEFAULT_CURVE), right[is_candidate]
+        slope, shift, fall = newton(logistic_loss(x, found), prior_mean, precision)
         if slope < FLATTEST:
             flat = logistic_loss(x[:, 1:], found, offset=FLATTEST * x[:, 0])
-            slope, (shift, fall) = FLATTEST, newton(flat, usual[1:], precision)
-        one = hits.sum(axis=1) == 1
-        exact = every[one].astype(np.float64)[..., None]
-        temperature = newton(softmax_loss(exact, hits[one]), np.ones(1), precision)[0] if one.any() else 1.0
+            slope, (shift, fall) = FLATTEST, newton(flat, prior_mean[1:], precision)
+        has_one = hits.sum(axis=1) == 1
+        exact = all_scores[has_one].astype(np.float64)[..., None]
+        temperature = newton(softmax_loss(exact, hits[has_one]), np.ones(1), precision)[0] if has_one.any() else 1.0
         curve = (round(float(number), 4) for number in (slope, shift, fall, max(temperature, FLATTEST)))
         return Combination(self.weights, *curve)
 

@@ -43,17 +43,17 @@ FEW, MANY = 32, 128
 class HoldoutSize:
     """The size of the hold-out, and which parts are trained without it.
 
-    From `from_network` points on, one in `every` is held out, between `least` and `most`, and the network is trained
-    without them. From `from_tree` points on, so is the tree. With fewer points a tenth is held out, if that
-    is at least `least_of_few`. Further parts are then trained without it, and the final ones learn all points.
+    From `from_network` points on, one in `every` is held out, between `min_held` and `max_held`. The network is trained
+    without them and, from `from_tree` points on, the tree. With fewer points a tenth is held out, if that is at least
+    `min_held_of_few`. Then second parts are trained without the hold-out, and the final parts on all points.
     """
 
     every: int = AUTO.held_one_in
-    least: int = AUTO.least_held
-    most: int = AUTO.most_held
+    min_held: int = AUTO.min_held
+    max_held: int = AUTO.max_held
     from_network: int = 1 << 13
     from_tree: int = 1 << 16
-    least_of_few: int = 128
+    min_held_of_few: int = 128
 
     def draw(self, labels: Rows, seed: int) -> BlendHoldout:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
@@ -140,7 +140,7 @@ class FittedBlend:
         return Parts(self.tree, network, self.neighbors if with_neighbors else None)
 
     def rank(
-        self, points: Rows, n: int, *, k: int, beam: int, threads: int, unwanted: int = 0, cells: int = 1 << 18
+        self, points: Rows, n: int, *, k: int, beam: int, threads: int, n_dropped: int = 0, cells: int = 1 << 18
     ) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points: their slice, their n best labels and the scores, best first.
 
@@ -150,7 +150,7 @@ class FittedBlend:
             Neighbors of a point; 0 for none.
         beam : int
             Beam width of the tree in training.
-        unwanted : int
+        n_dropped : int
             Number of labels that the caller drops afterwards.
         cells : int
             Candidates, or neighbors, of a block: about 100 bytes each.
@@ -158,7 +158,7 @@ class FittedBlend:
         done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
         for block in points.blocks(max(1, cells // max(n, k))):
             own = slice(done, done + len(block))
-            proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, unwanted=unwanted)
+            proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, n_dropped=n_dropped)
             yield own, *combination.rank(proposed, n, self.seen.label_counts)
             done = own.stop
 
@@ -211,11 +211,11 @@ def fit(
     if k > 0:
         neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
     pass_seconds = time.perf_counter() - started
-    enough = 0.0 if network_options is None or k == 0 else network_part.enough_passes(network_options, n_points)
+    enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
         left = options.time_budget - pass_seconds
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
-    about = target, scaling, seen.counting(*points), options.candidates or FEW
+    about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
     try:
         if network_options is not None:

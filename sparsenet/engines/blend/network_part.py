@@ -22,50 +22,50 @@ from sparsenet.selection.holdout import Holdout
 
 #: The classifier named in checkpoints.
 TRAINED_FOR = "BlendClassifier"
-#: A network after less than this share of its passes adds nothing to tree and neighbors (bench/notes/blends.md).
-LEAST_PASSES = 1 / 3
+#: A network after less than this fraction of its epochs adds nothing to tree and neighbors (bench/notes/blends.md).
+MIN_EPOCH_FRACTION = 1 / 3
 #: Entries of a fingerprint that depend on the built network or on the time left.
 UNKNOWN_YET = {*DATA[4:], "trial", "may_end", "hidden", "activation", "dropout", "wide_budget", "parameters"}
 
 
-def enough_passes(options: NetworkOptions, n_points: int) -> float:
-    """Return the passes after which a network helps, however many were requested."""
+def enough_epochs(options: NetworkOptions, n_points: int) -> float:
+    """Return the number of epochs after which a network helps, even if more were requested."""
     options = options.for_points(n_points)
-    usual = replace(options, epochs=None).n_epochs(n_points)
-    return LEAST_PASSES * min(options.n_epochs(n_points), usual)
+    default = replace(options, epochs=None).n_epochs(n_points)
+    return MIN_EPOCH_FRACTION * min(options.n_epochs(n_points), default)
 
 
-def is_trained_enough(fitted: FittedNetwork, passes: float) -> bool:
-    """Tell whether a network took these passes, or that share of the smaller number that scouting chose."""
+def is_trained_enough(fitted: FittedNetwork, epochs: float) -> bool:
+    """Return whether a network ran this many epochs, or `MIN_EPOCH_FRACTION` of the number from the pilot run."""
     found = fitted.choices["epochs"].value if "epochs" in fitted.choices else math.inf
-    return bool(len(fitted.history) >= min(passes, LEAST_PASSES * found))
+    return bool(len(fitted.history) >= min(epochs, MIN_EPOCH_FRACTION * found))
 
 
 def within(
-    options: NetworkOptions, left: float, parts_seconds: float, passes: float, *, quickest: float = 0.1
+    options: NetworkOptions, left: float, parts_seconds: float, epochs: float, *, quickest: float = 0.1
 ) -> NetworkOptions | None:
-    """Give the network the seconds left; return None, with a warning, if they are too few for its passes.
+    """Give the network the seconds left; return None, with a warning, if they are too few for its epochs.
 
     Parameters
     ----------
     parts_seconds : float
         Time that tree and neighbors took.
     quickest : float
-        A pass of the network takes at least this share of `parts_seconds`, and up to ten times as long.
+        An epoch of the network takes at least this fraction of `parts_seconds`, and up to ten times as long.
     """
     left = max(left, 0.0)
-    if left >= quickest * passes * parts_seconds:
+    if left >= quickest * epochs * parts_seconds:
         return replace(options, time_budget=max(left, quickest * parts_seconds))
     _warn_of_none(f"{left:.1f} s are left")
     return None
 
 
-def is_kept(fitted: FittedNetwork, passes: float) -> bool:
-    """Tell whether a network took enough passes in its time, and warn if it did not."""
-    if len(fitted.history) >= passes:
+def is_kept(fitted: FittedNetwork, epochs: float) -> bool:
+    """Return whether a network ran enough epochs in its time, and warn if it did not."""
+    if len(fitted.history) >= epochs:
         return True
-    made, needed = len(fitted.history), math.ceil(passes)
-    _warn_of_none(f"it took {made} of the {needed} passes or more that make it useful")
+    made, needed = len(fitted.history), math.ceil(epochs)
+    _warn_of_none(f"it took {made} of the {needed} epochs or more that make it useful")
     return False
 
 
@@ -81,7 +81,7 @@ def check_resumed(
     Return the hold-out of that run: version 0.1 had none where it had no trial of hidden units.
     """
     place = Path(checkpoint)
-    if not checkpoints.is_there(place):
+    if not checkpoints.checkpoint_exists(place):
         return holdout
     try:
         _check_same_run(options, points, holdout, place, seed)
@@ -101,8 +101,8 @@ def _check_same_run(options: NetworkOptions, points: Points, holdout: Holdout | 
     made = outline(options, own[0].width, counts, n_points, seed, 1)
     config = options.training(n_points, seed=seed, threads=1)
     now = fingerprint(made, config, data_of(*own, validation), classifier=TRAINED_FOR)
-    before = checkpoints.run_of(place)
-    unknown = UNKNOWN_YET | ({"epochs"} if options.epochs is None else set())  # scouting may find fewer
+    before = checkpoints.saved_fingerprint(place)
+    unknown = UNKNOWN_YET | ({"epochs"} if options.epochs is None else set())  # the pilot run may choose fewer
     known = {name: value for name, value in now.items() if name not in unknown}
     if any(before.get(name) != value for name, value in known.items()):
         raise CheckpointError(mismatch(place, {**before, "parameters": []}, {**known, "parameters": []}))

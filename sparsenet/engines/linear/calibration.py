@@ -1,4 +1,4 @@
-"""Turn scores into calibrated probabilities, and into sets of labels by a threshold."""
+"""Convert scores to calibrated probabilities, and to sets of labels by a threshold."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Calibration:
         return sigmoid(self.log_odds(scores))
 
     def scores_of(self, probabilities: F64, *, exclusive: bool) -> F64:
-        """Return scores that have these probabilities."""
+        """Invert `probabilities`: return scores that have these probabilities."""
         p = np.clip(probabilities, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg)
         if exclusive:
             log_p = np.log(p) / self.steepness  # at most 0, so every score is in the curved part
@@ -72,7 +72,7 @@ class Calibration:
         return np.asarray((np.log(p) - np.log1p(-p) - self.shift) / self.steepness)
 
     def chosen(self, scores: F32, threshold: float | None = None) -> NDArray[np.bool_]:
-        """Tell which labels exceed a probability `threshold`, by default the fitted one."""
+        """Return the mask of labels whose probability exceeds `threshold`, by default the fitted one."""
         border = self.threshold if threshold is None else threshold
         if border in (0, 1):
             return np.full(scores.shape, border == 0)
@@ -80,7 +80,7 @@ class Calibration:
 
 
 def unmeasured(n_labels: int, *, exclusive: bool) -> Calibration:
-    """Return a guess of the calibration where no text was held out.
+    """Return a default calibration for training without held-out texts.
 
     Measured steepness grows with the logarithm of the number of exclusive labels: 1.5 on sst2 (2 labels), 2.9 on trec6
     (6), 5 to 9 on banking77 (77), 7 to 11 on clinc150 (150), and 19 to 30 on product titles (thousands).

@@ -29,27 +29,27 @@ class LinearRules:
     cost : float
         Cost of an error against the norm of the weights: a higher cost fits the training texts more closely.
     epochs : int
-        Most passes over the texts.
+        Maximum number of epochs.
     tolerance : float
         Largest violation of the optimality conditions at which the training of a label ends.
-    most_dense, smallest : int and float
-        Models of more weights are kept sparse, without weights below `smallest`. Points have unit length, so dropped
+    max_dense_weights, smallest : int and float
+        Models with more weights are kept sparse, without weights below `smallest`. Points have unit length, so dropped
         weights hardly move a score.
     rows_at_a_time : int
         Rows of weights that are made sparse at a time.
-    least_work, blocks_a_thread : int
-        Least work of a kernel call: features times labels (tenths of a second), and blocks of labels for each thread.
+    min_work, blocks_per_thread : int
+        Minimum work of a kernel call: features times labels (tenths of a second), and blocks of labels for each thread.
         Progress and Ctrl-C are handled between calls.
     """
 
     cost: float = 1.0
     epochs: int = 10
     tolerance: float = 0.1
-    most_dense: int = 1 << 26
+    max_dense_weights: int = 1 << 26
     smallest: float = 0.05
     rows_at_a_time: int = 4096
-    least_work: int = 1 << 28
-    blocks_a_thread: int = 4
+    min_work: int = 1 << 28
+    blocks_per_thread: int = 4
 
 
 def train(
@@ -93,7 +93,7 @@ def train(
         positive[:n_labels] /= costs
     passes = np.zeros(n_blocks, np.int32)
     about_points = (points.indptr, points.indices, points.data, squares(points))
-    step = max(rules.blocks_a_thread * threads, rules.least_work // max(len(points.data) * width, 1))
+    step = max(rules.blocks_per_thread * threads, rules.min_work // max(len(points.data) * width, 1))
     for first in range(0, n_blocks, step):
         blocks = slice(first, min(first + step, n_blocks))
         own = slice(blocks.start * width, blocks.stop * width)
@@ -151,11 +151,11 @@ def train_model(
 ) -> LinearModel:
     """Train a model; if it has too many weights for a table, train and sparsify groups of labels."""
     d, n_labels = points.width + 1, labels.width
-    in_groups = d * n_labels > rules.most_dense
+    in_groups = d * n_labels > rules.max_dense_weights
     threads = threads_that_fit(len(points), d if in_groups else 0, block_width(n_labels), threads, memory_limit)
     if not in_groups:
         return LinearModel.rounded(train(points, labels, rules, seed, threads, costs=costs, on_progress=on_progress))
-    step = max(16 * threads, rules.most_dense // d // 16 * 16)
+    step = max(16 * threads, rules.max_dense_weights // d // 16 * 16)
     kept, biases = [], []
     for first in range(0, n_labels, step):
         group = range(first, min(first + step, n_labels))
@@ -168,7 +168,7 @@ def train_model(
 
 def rounded(weight: F32, rules: LinearRules) -> LinearModel:
     """Round weights with biases in the last row to 8 bits, as a table or sparse."""
-    if weight.size <= rules.most_dense:
+    if weight.size <= rules.max_dense_weights:
         return LinearModel.rounded(weight)
     step = rules.rows_at_a_time
     rows = (_sparsified(weight[i : i + step], rules) for i in range(0, len(weight) - 1, step))
@@ -189,7 +189,7 @@ def check_learning_on(n_features: int, n_labels: int, memory_limit: int | None) 
     if needed > limit:
         raise MemoryError(
             f"further training of {n_labels:,} labels and {n_features:,} features needs {in_words(needed)}, and there "
-            f"are {in_words(limit)}: fit the model anew with all texts, or with method='network'"
+            f"are {in_words(limit)}: fit the model again with all texts, or with method='network'"
         )
 
 

@@ -65,8 +65,8 @@ class LinearModel:
         """Make a model of the result of `to_arrays`."""
         bias, *unknown = arrays["bias"] if arrays["bias"].ndim == 2 else [arrays["bias"]]
         optional = {name: arrays.get(name) for name in ("indptr", "columns", "offset")}
-        calibration, (usual,) = Calibration.checked(metadata), unknown or [None]
-        return cls(arrays["matrix"], arrays["factors"], bias, calibration, **optional, unknown=usual)
+        calibration, (unknown_scores,) = Calibration.checked(metadata), unknown or [None]
+        return cls(arrays["matrix"], arrays["factors"], bias, calibration, **optional, unknown=unknown_scores)
 
     @classmethod
     def rounded(cls, weight: F32) -> LinearModel:
@@ -117,7 +117,7 @@ class LinearModel:
         return found
 
     def knows(self, features: I32) -> bool:
-        """Tell whether any of these features has a weight."""
+        """Return whether any of these features has a weight."""
         if self.indptr is None:
             return bool(self.matrix[features].any())
         return bool(np.any(self.indptr[features + 1] > self.indptr[features]))

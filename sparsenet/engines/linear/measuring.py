@@ -49,7 +49,7 @@ class MeasuredText:
 
     @property
     def score(self) -> float:
-        """Share of held-out texts whose best label is right."""
+        """Fraction of held-out texts whose best label is right."""
         return float(self.hits.mean())
 
     def described(self) -> dict[str, Any]:
@@ -92,14 +92,14 @@ def measure_and_learn(
     rules: LinearRules,
     holdout: TextHoldout,
     *,
-    most_side_by_side: int = 1 << 26,
+    max_parallel_bytes: int = 1 << 26,
 ) -> tuple[MeasuredText, tuple[Vocabulary, LinearModel]]:
     """Measure, and train the final model; side by side if one training alone would leave threads idle.
 
     A single block of labels keeps a single thread busy. Both trainings hold features, and Ctrl-C waits for the one at
-    the side, so only up to `most_side_by_side` bytes of features are trained that way: some seconds.
+    the side, so only up to `max_parallel_bytes` bytes of features are trained that way: some seconds.
     """
-    is_small = problem.rows.slots.nbytes <= min(problem.spill.most_bytes // 2, most_side_by_side)
+    is_small = problem.rows.slots.nbytes <= min(problem.spill.max_bytes // 2, max_parallel_bytes)
     if problem.threads < 2 or problem.labels.width > linear.block_width(problem.labels.width) or not is_small:
         return measure(problem, features, rules, holdout)[0], problem.learn(features, rules)
     half = problem.threads // 2

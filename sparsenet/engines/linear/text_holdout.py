@@ -18,34 +18,34 @@ class HoldoutOptions:
     Attributes
     ----------
     validation_fraction : float or None
-        Share of the texts; None chooses it.
+        Fraction of the texts; None chooses it.
     memory_limit : int or None
         Bytes that the scores of held-out texts may take.
-    most_measured, most_pairs : int
+    max_measured, max_pairs : int
         With more labels, and more pairs of a text and a label, a second training would take minutes.
     enough, turns : int
         This many held-out texts suffice. With few texts, parts are held out in turn, at most `turns` times.
-    most, fewest : int
+    max_texts, min_texts : int
         Bounds of the number of held-out texts.
-    most_scores, score_bytes : int
+    max_scores, score_bytes : int
         Scores of held-out texts, and the bytes of each: calibration holds several tables of them.
     """
 
     validation_fraction: float | None = None
     memory_limit: int | None = None
-    most_measured: int = 1000
-    most_pairs: int = 20_000_000
+    max_measured: int = 1000
+    max_pairs: int = 20_000_000
     enough: int = 800
     turns: int = 5
-    most: int = 5000
-    fewest: int = 10
-    most_scores: int = 1 << 24
+    max_texts: int = 5000
+    min_texts: int = 10
+    max_scores: int = 1 << 24
     score_bytes: int = 64
 
-    def most_in_memory(self, n_labels: int) -> int:
+    def max_in_memory(self, n_labels: int) -> int:
         """Return the number of texts whose scores fit into memory."""
-        limit = self.most_scores if self.memory_limit is None else self.memory_limit // self.score_bytes
-        return max(min(limit, self.most_scores) // n_labels, self.fewest)
+        limit = self.max_scores if self.memory_limit is None else self.memory_limit // self.score_bytes
+        return max(min(limit, self.max_scores) // n_labels, self.min_texts)
 
 
 @dataclass(frozen=True)
@@ -61,21 +61,21 @@ def draw_holdout(labels: Rows, options: HoldoutOptions, seed: int, *, for_good: 
 
     With `for_good`, or where a second training would take minutes, the model is not trained again on all texts.
     """
-    n, n_labels, most = len(labels), labels.width, options.most_in_memory(labels.width)
+    n, n_labels, max_texts = len(labels), labels.width, options.max_in_memory(labels.width)
     fraction = options.validation_fraction
     requested = None if fraction is None else min(round(fraction * n), n - 1)
-    takes_minutes = n_labels > options.most_measured and n * n_labels > options.most_pairs
+    takes_minutes = n_labels > options.max_measured and n * n_labels > options.max_pairs
     for_good = for_good or (requested is None and takes_minutes)
     if for_good:
-        n_held = requested if requested is not None else 0 if n < 200 else min(n // 20, 2000, most)
+        n_held = requested if requested is not None else 0 if n < 200 else min(n // 20, 2000, max_texts)
         holdout = _left_out(labels, n_held, seed)
         fewest = options.fewest if requested is None else 1
         return TextHoldout([holdout], for_good=True) if len(holdout) >= fewest else None
     if requested is not None:
-        return TextHoldout([Holdout.draw(n, min(requested, most), seed)]) if requested else None
-    if n < options.fewest:
+        return TextHoldout([Holdout.draw(n, min(requested, max_texts), seed)]) if requested else None
+    if n < options.min_texts:
         return None
-    n_held = min(max(min(n // 10, options.most), min(options.enough, -(-n // options.turns))), most)
+    n_held = min(max(min(n // 10, options.max_texts), min(options.enough, -(-n // options.turns))), max_texts)
     n_turns = min(math.ceil(options.enough / n_held), options.turns)
     return _in_turns(labels, max(n // n_held, options.turns), n_turns, seed)
 

@@ -11,7 +11,7 @@ import numpy as np
 from sparsenet import kernels
 from sparsenet.core.ranked import best_first, is_hit, ndcg
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, by_row, transpose
-from sparsenet.engines.neighbors.side_by_side import MOST_NUMBERS, SideBySide, dense_ids, limit_dense
+from sparsenet.engines.neighbors.side_by_side import MAX_DENSE_CELLS, SideBySide, dense_ids, limit_dense
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 
@@ -26,13 +26,13 @@ class NeighborRules:
 
     Attributes
     ----------
-    most_points : int
+    max_points : int
         Maximum length of a feature's posting list, cut to its largest values: features that nearly all points have are
         slow and discriminate least.
-    most_comparisons : int
+    max_comparisons : int
         Maximum number of postings that a query reads; features with large weights and short lists go first. Without a
         bound, long texts among millions of points would take milliseconds.
-    most_numbers : int
+    max_cells : int
         Maximum numbers in the matrix of dense points.
     rarities : tuple of float
         Options of `Neighbors.rarity`; data with tf-idf contain an inverse frequency already.
@@ -44,9 +44,9 @@ class NeighborRules:
         The best option wins, since no option is dearer than another.
     """
 
-    most_points: int = 4096
-    most_comparisons: int = 1 << 16
-    most_numbers: int = MOST_NUMBERS
+    max_points: int = 4096
+    max_comparisons: int = 1 << 16
+    max_cells: int = MAX_DENSE_CELLS
     rarities: tuple[float, ...] = (0.0, 0.5, 1.0)
     powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 6.0)
     dense_powers: tuple[float, ...] = (10.0, 16.0, 25.0)
@@ -98,7 +98,7 @@ class Neighbors:
         Return the neighbors and both decisions.
         """
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
-        limited = limit_dense(points, seed=seed, most_numbers=rules.most_numbers)
+        limited = limit_dense(points, seed=seed, max_cells=rules.max_cells)
         by_feature = transpose(limited)
         order = np.random.default_rng(seed).permutation(len(points))[: rules.sample]
         start, rest = np.sort(order[: rules.first]), np.sort(order[rules.first :])
@@ -134,7 +134,7 @@ class Neighbors:
             queries = Rows(points.indptr, points.indices, values, points.width)
             self._side_by_side.nearest(queries, near, products, threads)
         else:
-            query, size = (points.indptr, points.indices, values), (self.index.width, self.rules.most_comparisons)
+            query, size = (points.indptr, points.indices, values), (self.index.width, self.rules.max_comparisons)
             kernels.nearest_points(*query, *_arrays(self.index), *size, near, products, threads)
         return near, products
 
@@ -177,7 +177,7 @@ class Neighbors:
     @cached_property
     def _side_by_side(self) -> SideBySide | None:
         """Return the dense matrix of the training points; None if they are sparse."""
-        ids = dense_ids(self.index, most_numbers=self.rules.most_numbers)
+        ids = dense_ids(self.index, max_cells=self.rules.max_cells)
         return None if ids is None else SideBySide(self.index, ids)
 
     @property
@@ -227,8 +227,8 @@ def _weigh_features(points: Rows, by_feature: Rows, rarity: float, rules: Neighb
     data *= np.repeat(weights, frequency)
     data /= (_point_lengths(points, weights) / largest).astype(np.float32)[by_feature.indices]
     index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    if dense_ids(index, most_numbers=rules.most_numbers) is None:
-        index = index.strongest(rules.most_points, np.abs(data))
+    if dense_ids(index, max_cells=rules.max_cells) is None:
+        index = index.strongest(rules.max_points, np.abs(data))
     return index, weights
 
 

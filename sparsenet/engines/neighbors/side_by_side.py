@@ -14,33 +14,33 @@ from sparsenet.kernels.types import F32, I32, I64
 
 #: Maximum numbers in the matrix of training points, for 2 to 3 ms a query; larger sets are sampled. An eighth of the
 #: points was about as accurate as an index of all of them.
-MOST_NUMBERS = 1 << 24
+MAX_DENSE_CELLS = 1 << 24
 
 
-def limit_dense(points: Rows, *, seed: int, most_numbers: int = MOST_NUMBERS, min_density: float = 0.5) -> Rows:
+def limit_dense(points: Rows, *, seed: int, max_cells: int = MAX_DENSE_CELLS, min_density: float = 0.5) -> Rows:
     """Limit dense points to a random sample by emptying all other rows; return sparse points unchanged.
 
     Points are dense if at least `min_density` of their values are stored, zeros included.
     """
-    most = max(most_numbers // max(points.width, 1), 1)
-    if len(points.indices) < min_density * len(points) * points.width or len(points) <= most:
+    limit = max(max_cells // max(points.width, 1), 1)
+    if len(points.indices) < min_density * len(points) * points.width or len(points) <= limit:
         return points
-    kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:most])
+    kept = np.sort(np.random.default_rng(seed).permutation(len(points))[:limit])
     sample, lengths = points.take(kept), np.zeros(len(points) + 1, np.int64)
     lengths[kept + 1] = np.diff(sample.indptr)
     return Rows(np.cumsum(lengths), sample.indices, sample.data, points.width)
 
 
-def dense_ids(index: Rows, *, most_numbers: int = MOST_NUMBERS, min_density: float = 0.45) -> I64 | None:
+def dense_ids(index: Rows, *, max_cells: int = MAX_DENSE_CELLS, min_density: float = 0.45) -> I64 | None:
     """Return the ids of the points in an index (d, n), ascending; None unless they are dense and few.
 
     `min_density` is slightly lower than in `limit_dense`, since a sample may have fewer values.
     """
-    longest, most = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, most_numbers)
-    if longest * len(index) > most:  # a quick lower bound on the size of the matrix
+    longest, limit = int(np.diff(index.indptr).max(initial=0)), min(len(index.indices) / min_density, max_cells)
+    if longest * len(index) > limit:  # a quick lower bound on the size of the matrix
         return None
     ids = np.flatnonzero(np.bincount(index.indices, minlength=index.width))
-    return ids if 0 < len(ids) * len(index) <= most else None
+    return ids if 0 < len(ids) * len(index) <= limit else None
 
 
 class SideBySide:

@@ -1,4 +1,4 @@
-"""Build a network from options and data: its layers, the memory it needs, and its initial weights."""
+"""Build a network from options and data: estimate its memory, lay out its layers, initialise its weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sparsenet.engines.network.wide_init import fitted_path
 from sparsenet.index.hashing import LSHConfig
 
 #: Advice if parameters no longer match the network.
-AS_IT_WAS = "set it back to what it was, or fit the classifier anew"
+SET_IT_BACK = "set it back to what it was, or fit the classifier again"
 
 
 def build(
@@ -44,10 +44,10 @@ def build(
     keep_best: bool = False,
     time_left: Callable[[], float | None] = lambda: None,
 ) -> tuple[Network, NetworkOptions]:
-    """Make a network with initial weights, and return it with its options.
+    """Build a network with initial weights, and return it with its options.
 
-    A size that is "auto" shrinks to fit into memory, of which the points hold `held` bytes, and into the seconds left.
-    Raises TooLargeError if even the smallest one does not fit into memory.
+    A size that is "auto" shrinks until training fits into memory and into the seconds left. The points already hold
+    `held` bytes. Raises TooLargeError if even the smallest size does not fit into memory.
     """
     label_points = transpose(labels)
     path: WidePath | None = None
@@ -76,15 +76,15 @@ def build(
             threads=threads,
         )
 
-    def ready(options: NetworkOptions) -> Network:
+    def initialised(options: NetworkOptions) -> Network:
         network = make(options)
         network.initialise(seed)
         return network
 
     if time_left() is not None:
         left = cast(Callable[[], float], time_left)
-        options = sizing.fit_into_time(options, (features, labels), ready, left, seed=seed, threads=threads)
-    return ready(options), options
+        options = sizing.fit_into_time(options, (features, labels), initialised, left, seed=seed, threads=threads)
+    return initialised(options), options
 
 
 def outline(options: NetworkOptions, n_features: int, counts: Any, n_points: int, seed: int, threads: int) -> Network:
@@ -109,8 +109,8 @@ def outline(options: NetworkOptions, n_features: int, counts: Any, n_points: int
         bf16=options.bf16,
         per_sample=options.per_sample,
         optimizer=options.optimizer,
-        # A bias is the wide weight of a feature that every point has, but starts at no fitted size: so the optimizer is
-        # the wide path's before its rate is fitted.
+        # A bias is the wide weight of a feature that every point has, but its initial value is not fitted. So biases
+        # use the optimizer of the wide path before its rate is fitted.
         bias_optimizer=options.wide_optimizer if options.wide else None,
     )
     return Network(
@@ -123,31 +123,31 @@ def outline(options: NetworkOptions, n_features: int, counts: Any, n_points: int
     )
 
 
-def reconfigure(network: Network, made: Network, options: NetworkOptions) -> None:
-    """Give a trained network the activations, loss, sampler and optimizers of `made`, the outline of new options.
+def reconfigure(network: Network, template: Network, options: NetworkOptions) -> None:
+    """Apply the activations, loss, sampler and optimizers of `template`, the outline of new options.
 
-    An optimizer of another kind starts without state. The wide path keeps its fitted rate, unless one is given.
+    An optimizer of another kind starts without state. The wide path keeps its fitted rate, unless a rate is given.
     """
-    check_layout(made, network)
-    for layer, like in zip(network.below(), made.below(), strict=True):
-        layer.activation = like.activation
-    output, new = network.output, made.output
+    check_layout(template, network)
+    for layer, new_layer in zip(network.below(), template.below(), strict=True):
+        layer.activation = new_layer.activation
+    output, new = network.output, template.output
     output.sampler, output.loss, output.n_negatives = new.sampler, new.loss, new.n_negatives
     output.bf16, output.per_sample = new.bf16, new.per_sample
-    optimizers = {parameter.name: parameter.optimizer for parameter in made.parameters()}
+    optimizers = {parameter.name: parameter.optimizer for parameter in template.parameters()}
     if output.wide:
-        own, given = cast(Adagrad, output.wide.config.optimizer), options.wide_optimizer
-        optimizer = given if options.wide_rate is not None else replace(own, decay=given.decay)
+        fitted, given = cast(Adagrad, output.wide.config.optimizer), options.wide_optimizer
+        optimizer = given if options.wide_rate is not None else replace(fitted, decay=given.decay)
         output.wide.configure(replace(output.wide.config, optimizer=optimizer))
         optimizers[output.wide.weight.name] = optimizer
     for parameter in network.parameters():
-        parameter.go_on_by(optimizers[parameter.name])
+        parameter.set_optimizer(optimizers[parameter.name])
 
 
-def check_layout(made: Network, network: Network) -> None:
+def check_layout(template: Network, network: Network) -> None:
     """Refuse a network with other layers; the number of weights of the wide path may differ."""
-    if _layout(made) != _layout(network):
-        raise ValueError(f"hidden, wide or activation was changed since the classifier was fitted: {AS_IT_WAS}")
+    if _layout(template) != _layout(network):
+        raise ValueError(f"hidden, wide or activation was changed since the classifier was fitted: {SET_IT_BACK}")
 
 
 def _layout(network: Network) -> list[tuple[Any, ...]]:
@@ -168,7 +168,7 @@ def _no_support(options: NetworkOptions, n_features: int, n_labels: int) -> Wide
 def _sampler(options: NetworkOptions, n_labels: int, seed: int, threads: int) -> Sampler:
     choice = options.sampler
     if not isinstance(choice, str | LSHConfig):
-        return deepcopy(choice)  # training changes it, and the parameter belongs to the caller
+        return deepcopy(choice)  # training changes it, and the object belongs to the caller
     if choice == "none" or options.negatives(n_labels) == n_labels:
         return AllSampler()
     if isinstance(choice, LSHConfig):
@@ -179,11 +179,11 @@ def _sampler(options: NetworkOptions, n_labels: int, seed: int, threads: int) ->
 
 
 def _initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit: float = 6.0) -> float:
-    """Return the log-odds of a label: with binary cross-entropy biases start there, within `limit`."""
+    """Return the initial bias: the mean log-odds of a label within `limit`, or 0 if scores are not log-odds."""
     if not gives_log_odds(options.loss):
         return 0.0
-    share = min(max(n_entries / n_cells, 1e-9), 1 - 1e-9)
-    return float(np.clip(np.log(share / (1 - share)), -limit, limit))
+    frequency = min(max(n_entries / n_cells, 1e-9), 1 - 1e-9)
+    return float(np.clip(np.log(frequency / (1 - frequency)), -limit, limit))
 
 
 # --- memory --------------------------------------------------------------------------------------------------------
@@ -206,25 +206,25 @@ def memory_needed(
     support : int
         Bound of the number of wide weights.
     scored, keep_best : bool
-        Whether labels are scored during training, and whether the weights of the best epoch are kept then.
+        Whether labels are scored during training, and whether the weights of the best epoch are copied.
     """
     batch = min(options.batch_size, len(features))
     per_point = labels.indptr[-1] / max(len(labels), 1)
-    every = isinstance(network.output.sampler, AllSampler)
-    negatives = network.output.n_labels if every else network.output.n_negatives
+    all_labels = isinstance(network.output.sampler, AllSampler)
+    negatives = network.output.n_labels if all_labels else network.output.n_negatives
     active = min(network.output.n_labels, negatives + int(batch * per_point))
     needed = network.memory(batch_size=batch, n_active=active)
     if options.per_sample:
-        needed["batch"] = int(batch * (negatives + per_point)) * 40  # bytes of a pair in all lists
+        needed["batch"] = int(batch * (negatives + per_point)) * 40  # bytes per pair in all lists
     wide = Parameter("wide.weight", (support, 1), options.wide_optimizer)
     needed["weights"] += wide.nbytes(training=False)
     if options.wide:  # feature ids
         needed["weights"] += 4 * support + 8 * (network.output.n_labels + 1)
     needed["optimizer"] += wide.nbytes(training=True) - wide.nbytes(training=False)
     needed["batch"] += 4 * (features.width + network.output.n_labels)
-    # A batch touches up to half of its labels' wide weights: place, slot and gradient, and the first two twice.
+    # A batch touches up to half of its labels' wide weights: position, slot and gradient, and the first two twice.
     needed["batch"] += int(0.5 * 28 * support * active / network.output.n_labels)
-    # A copy of the wide path by feature, to score every label. Building it takes 12 bytes a weight, before the best
+    # A copy of the wide path by feature, to score every label. Building it takes 12 bytes per weight, before the best
     # epoch is copied.
     index = 8 * (support + features.width) if options.wide else 0
     # The gradient of the first layer and that index never coexist: count the larger one.
@@ -235,7 +235,7 @@ def memory_needed(
         needed["wide index"] = index + 12 * support if options.wide else 0
     else:  # labels are scored after training, when only the weights are left
         needed["wide index"] = max(0, needed["weights"] + index + 12 * support - sum(needed.values()))
-    # Each thread adds up centroids, while only the weights exist.
+    # Each thread sums centroids while only the weights exist.
     start = int(SUM_BYTES * features.width) * min(threads, labels.width) if options.wide else 0
     needed["start"] = max(0, start + needed["weights"] - sum(needed.values()))
     return {purpose: size for purpose, size in needed.items() if size}
@@ -250,15 +250,15 @@ def _input_gradient(options: NetworkOptions, features: Rows, batch: int) -> int:
 
 
 def check_n_features(options: NetworkOptions, n_features: int, n_labels: int, threads: int) -> None:
-    """Raise MemoryError, before anything of that width is allocated, if the features alone do not fit."""
-    counting = 18.125  # bytes a feature in `are_dense`
+    """Raise MemoryError if arrays of `n_features` alone exceed memory, before any is allocated."""
+    counting = 18.125  # bytes per feature in `are_dense`
     start = SUM_BYTES * min(threads, n_labels) if options.wide else 0.0
     by_thread = start > 2 * counting
     check_width(n_features, max(counting, start), limit=options.memory_limit, of_threads=by_thread)
 
 
 class TooLargeError(MemoryError):
-    """Training does not fit into memory; `needs` is the message without the advice."""
+    """Raised if training does not fit into memory; `needs` is the message without the advice."""
 
     def __init__(self, needs: str, advice: str) -> None:
         super().__init__(f"{needs}: {advice}")
@@ -266,7 +266,7 @@ class TooLargeError(MemoryError):
 
 
 def memory_limit(options: NetworkOptions, held: int = 0) -> int:
-    """Return the bytes available to training, with the `held` ones."""
+    """Return the bytes available to training, including the `held` bytes already in use."""
     return available_memory() + held if options.memory_limit is None else options.memory_limit
 
 
@@ -278,8 +278,8 @@ def check_memory(needed: dict[str, int], options: NetworkOptions, limit: int) ->
         print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
     if total > limit:
         what = "the limit is" if options.memory_limit is not None else "there are"
-        least = {"hidden": sum(options.hidden), "wide_budget": options.wide_budget}
-        even = " and ".join(f"{name}={least[name]}" for name in options.short_of)
+        smallest = {"hidden": sum(options.hidden), "wide_budget": options.wide_budget}
+        even = " and ".join(f"{name}={smallest[name]}" for name in options.short_of)
         ways = {"hidden": "hidden (the deep weights), ", "wide_budget": "wide_budget (the wide weights), "}
         further = "".join(way for name, way in ways.items() if name not in options.short_of)
         raise TooLargeError(

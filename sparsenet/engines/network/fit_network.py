@@ -170,7 +170,7 @@ def fit(
     made = sizing.explain_sizes(options, network, scaling, len(points[0]))
     sizing.report_choices(made, options.verbose)
     finished = options.schedule.decay != "constant"
-    fitted = FittedNetwork(network, target, scaling, seen.counting(*points), finished=finished, choices=made)
+    fitted = FittedNetwork(network, target, scaling, seen.with_points(*points), finished=finished, choices=made)
     config = options.training(len(points[0]), seed=seed, threads=threads)
     with progress_callbacks(options, callbacks) as all_callbacks:
         left = options.time_left(time.perf_counter() - started)
@@ -208,18 +208,18 @@ def fit_first(
     seen: LabelStats,
     shared: Sequence[NDArray[Any]] = (),
 ) -> FittedNetwork:
-    """Take one pass at a constant learning rate over the first batch of points, and keep the optimizers' state."""
+    """Train one epoch at a constant learning rate over the first batch of points, and keep the optimizers' state."""
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
     network, options = build(options, *points, held=own_bytes(points, shared), seed=seed, threads=threads)
     made = sizing.explain_sizes(options, network, scaling, len(points[0]))
-    made.pop("epochs", None)  # a call takes one pass
+    made.pop("epochs", None)  # a call trains one epoch
     return _one_pass(FittedNetwork(network, target, scaling, seen, choices=made), options, points, seed, threads)
 
 
 def fit_more(
     fitted: FittedNetwork, points: Points, options: NetworkOptions, *, seed: int, threads: int
 ) -> FittedNetwork:
-    """Take one pass over further points; `options` come from `sizing.fitted_options`."""
+    """Train one epoch on further points; `options` come from `sizing.fitted_options`."""
     width = points[0].width
     made = outline(options, width, fitted.seen.label_counts, fitted.seen.n_points, seed, threads)
     reconfigure(fitted.network, made, options)
@@ -230,7 +230,7 @@ def fit_more(
 def _one_pass(fitted: FittedNetwork, options: NetworkOptions, points: Points, seed: int, threads: int) -> FittedNetwork:
     config = options.one_pass(fitted.rates, seed=seed, threads=threads)
     trainer = Trainer(fitted.network, *points, config, steps_before=fitted.steps)
-    fitted = replace(fitted, seen=fitted.seen.counting(*points))
+    fitted = replace(fitted, seen=fitted.seen.with_points(*points))
     try:
         trainer.run()
     except KeyboardInterrupt as interrupt:
@@ -248,7 +248,7 @@ def grow(network: Network, options: NetworkOptions, points: Points, threads: int
     if wide:
         features, label_points = points[0], transpose(points[1])
         room = len(wide.indices) + int(support_bound(features, label_points, options.wide_budget).sum())
-        # Keys, their order and owners, and both generations of indices, weights and state: 56 bytes a weight.
+        # Keys, their order and owners, and both generations of indices, weights and state: 56 bytes per weight.
         needed = {"new features of labels": 56 * room}
         if options.memory_limit is not None:  # it includes the existing model
             needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))

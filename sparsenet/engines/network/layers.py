@@ -118,7 +118,7 @@ class SparseInput:
     activation : {"relu", "linear", "tanh"}
         The non-linearity.
     dropout : float
-        The share of units dropped in training.
+        The fraction of units dropped in training.
     optimizer : Optimizer, optional
         Adam at 1e-3 by default.
 

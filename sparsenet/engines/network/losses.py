@@ -152,7 +152,7 @@ class SampledSoftmax:
     Parameters
     ----------
     smoothing : float
-        Share of the target that is spread over all active labels.
+        Fraction of the target that is spread over all active labels.
     correct : bool
         Correct for the sampling probabilities.
 

@@ -1,4 +1,4 @@
-"""The network: ordered layers, forward and backward passes, and weights as plain arrays."""
+"""The network: its layers, the forward and backward pass, and its weights as plain arrays."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.kernels.types import F32, I32
 
-#: Maximum points of a block.
+#: Maximum points per block.
 MAX_POINTS = 1024
 
 
 @dataclass
 class Network:
-    """Layers from sparse points to sampled labels.
+    """A feed-forward network from sparse points to sampled labels.
 
     Parameters
     ----------
     output : SampledOutput
-        The last layer.
+        The output layer.
     input : SparseInput, optional
         The first layer; None for a wide path alone.
     hidden : sequence of Dense
@@ -54,11 +54,11 @@ class Network:
         expected = [*(layer.n_inputs for layer in self.hidden), self.output.n_inputs]
         for position, (width, wanted) in enumerate(zip(widths, expected, strict=True)):
             if width != wanted:
-                raise ValueError(f"layer {position + 2} takes {wanted} inputs, the one below has {width} outputs")
+                raise ValueError(f"layer {position + 2} takes {wanted} inputs, but the layer below has {width} outputs")
         names = [parameter.name for parameter in self.parameters()]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"two layers have weights called {twice!r}: give each Dense layer a name of its own")
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"two layers have weights called {repeated!r}: give each Dense layer a name of its own")
 
     def parameters(self) -> list[Parameter]:
         """Return the trainable parameters, from input to output."""
@@ -76,9 +76,9 @@ class Network:
         return [*([self.input] if self.input else []), *self.hidden]
 
     def memory(self, *, batch_size: int, n_active: int | None = None) -> dict[str, int]:
-        """Return the bytes that training needs, by purpose, before anything is allocated.
+        """Estimate the bytes that training needs, by purpose, without allocating anything.
 
-        `n_active` is the expected size of a batch's active set; by default the number of negatives.
+        `n_active` is the expected number of active labels of a batch; by default the number of negatives.
         """
         a = self.output.n_negatives if n_active is None else n_active
         weights = sum(p.nbytes(training=False) for p in self.parameters())
@@ -108,7 +108,7 @@ class Network:
         return loss
 
     def blocks(self, features: Rows, *, min_points: int = 128, max_multiplications: float = 5e10) -> Iterator[Rows]:
-        """Split points into blocks that take a fraction of a second each to score, since Ctrl-C waits for a block."""
+        """Split points into blocks that take less than a second to score, because Ctrl-C waits for a block."""
         cost = self.output.n_labels * max(self.output.n_inputs, 16)
         n = int(max_multiplications / max(cost, 1)) // min_points * min_points
         return features.blocks(min(max(n, min_points), MAX_POINTS))
@@ -163,7 +163,7 @@ class Network:
     def _with_units(
         self, features: Rows, threads: int, blocks: Iterable[Rows] | None = None
     ) -> Iterator[tuple[slice, Rows, F32]]:
-        """Yield the place, the points and the hidden units of each block."""
+        """Yield the slice, the points and the hidden units of each block."""
         done = 0
         for block in self.blocks(features) if blocks is None else blocks:
             yield slice(done, done + len(block)), block, self.hidden_units(block, threads)
@@ -197,7 +197,7 @@ class Network:
                 raise ValueError(f"the array {parameter.name!r} is missing")
             with np.errstate(over="ignore", invalid="ignore"):
                 value = np.asarray(arrays[parameter.name], np.float32)
-                # The sum is finite if all weights are, and needs no boolean array.
+                # Check the sum, which is finite if all weights are, to save a boolean array.
                 if not np.isfinite(value.sum(dtype=np.float64)):
                     raise ValueError(f"the weights {parameter.name} hold NaN or infinity, or overflow float32")
             parameter.allocate(value)

@@ -12,7 +12,7 @@ import numpy as np
 from sparsenet.core.seeds import check_seed
 from sparsenet.core.validation import boolean, integer, real
 from sparsenet.engines.network import compact
-from sparsenet.engines.network.building import AS_IT_WAS, check_layout, outline, wide_config
+from sparsenet.engines.network.building import SET_IT_BACK, check_layout, outline, wide_config
 from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import Adagrad
@@ -68,7 +68,7 @@ def check_unchanged(fitted: FittedNetwork, parameters: Mapping[str, Any], n_feat
     before = type(fitted.network.output.loss)
     if before is not type(built.output.loss) and before.__name__ in SAVABLE:
         raise ValueError(
-            f"loss was changed since the classifier was fitted, and decides what scores mean: {AS_IT_WAS}, or call "
+            f"loss was changed since the classifier was fitted, and decides what scores mean: {SET_IT_BACK}, or call "
             "partial_fit"
         )
 

@@ -26,7 +26,7 @@ class TrainingPoints(NamedTuple):
     held_out : Validation or None
         Points outside `train`, for decisions on hidden units and epochs.
     scouting : Holdout or None
-        Numbers of points of `train` that only a first training leaves out.
+        Numbers of points of `train` that only a pilot run leaves out.
     """
 
     train: Points
@@ -35,7 +35,7 @@ class TrainingPoints(NamedTuple):
     scouting: Holdout | None = None
 
     def for_scouting(self) -> tuple[Points, Points] | None:
-        """Return the points of a first training, and those to measure it on; None without a hold-out."""
+        """Return the points of a pilot run, and those to measure it on; None without a hold-out."""
         if self.validation is not None:
             return None
         if self.scouting is not None:
@@ -61,13 +61,13 @@ def split_points(
         points, given = _apart(points, _n_validation(options, n_points), seed)
     if given is not None:
         validation = _as_validation(given)
-        enough = held is None and len(given[0]) >= options.rules.least_held
+        enough = held is None and len(given[0]) >= options.rules.min_held
         return TrainingPoints(points, validation, validation if enough else held and _as_validation(held))
     if held is None and options.may_lose_hidden(n_labels) and n_points >= options.rules.trial_from:
         points, held = _apart(points, options.rules.n_held(n_points), seed)
     if held is not None:
         return TrainingPoints(points, held_out=_as_validation(held))
-    n_held = options.for_points(n_points).n_for_scouting(n_points, n_labels)
+    n_held = options.for_points(n_points).n_held_for_scouting(n_points, n_labels)
     return TrainingPoints(points, scouting=Holdout.draw(n_points, n_held, seed) if n_held else None)
 
 

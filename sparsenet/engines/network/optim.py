@@ -236,7 +236,7 @@ class Parameter:
             self.optimizer.step(self.value, self.state, rows, grads, step=step, factor=factor, threads=threads)
         self._pending = None
 
-    def go_on_by(self, optimizer: Optimizer) -> None:
+    def set_optimizer(self, optimizer: Optimizer) -> None:
         """Switch to another optimizer; keep the state if both have the same state arrays."""
         if dict(optimizer.state_shapes(self.shape)) != dict(self.optimizer.state_shapes(self.shape)):
             self.drop_state()
@@ -254,7 +254,7 @@ class Schedule:
     Parameters
     ----------
     warmup : float
-        Share of all steps over which the rate rises from zero.
+        Fraction of all steps over which the rate rises from zero.
     decay : {"constant", "linear", "cosine"}
         The decay after the warm-up.
     final : float

@@ -1,4 +1,4 @@
-"""Check the parameters of a network, and resolve them into optimizers, losses and samplers."""
+"""Check the parameters of a network, and convert them to optimizers, losses and samplers."""
 
 from __future__ import annotations
 
@@ -44,45 +44,46 @@ class AutoRules:
 
     Attributes
     ----------
-    fewest_epochs, most_epochs, least_steps, enough_steps : int
-        Passes: `most_epochs`; fewer on data that has `enough_steps` before, more if `least_steps` take more.
+    min_epochs, max_epochs, min_steps, enough_steps : int
+        Epochs: `max_epochs`; fewer on data that reach `enough_steps` earlier, more on data that need them for
+        `min_steps`. At least `min_epochs`.
     trial_after : int
-        The trial of hidden units comes after one `trial_after`-th of the passes.
+        The trial of hidden units runs after one `trial_after`-th of the epochs.
     all_labels, negatives : int
-        Up to `all_labels` labels, all are negatives. More than `negatives` random ones gain nothing: the labels of the
-        other points of the batch are negatives, too.
-    batch_sizes, steps_per_pass : tuple of int, int
-        The largest batch that leaves `steps_per_pass`.
+        With up to `all_labels` labels, all are negatives. Otherwise `negatives` random ones are enough, since the
+        labels of the other points of the batch are negatives, too.
+    batch_sizes, steps_per_epoch : tuple of int, int
+        The largest of these batch sizes that leaves `steps_per_epoch` steps is used.
     rate, dense_factor : float
-        Learning rate for the smallest batch, growing with the root of the batch size. Dense points take `dense_factor`
-        times as much: their gradients average over the whole batch.
+        Learning rate for the smallest batch; it grows with the root of the batch size. It is `dense_factor` times as
+        high for dense points, since their gradients average over the whole batch.
     wide_rate : float
-        Learning rate of biases where the rate of the wide path is fitted.
+        Learning rate of the biases if the rate of the wide path is fitted.
     widths, budgets : tuple of int
-        Hidden units and wide weights of a label; the next lower one if memory or time is short.
+        Hidden units, and wide weights per label, to try in this order until memory and time suffice.
     rate_after_fit : float
-        Fraction of the rates for further training of a model from `fit`: full rates cost up to 2.7 points of P@1.
-    trial_from, held_one_in, least_held, most_held : int
-        From `trial_from` points on, one in `held_one_in` is held out for the trial, between `least_held` and
-        `most_held`.
-    scouting_one_in, scouting_least, scouting_scores : int
-        A first training to choose the epochs holds out one point in `scouting_one_in`. It needs `scouting_least` of
-        them, and `scouting_scores` bounds the scores that it computes after each pass.
+        Factor of the learning rates in `partial_fit` after `fit`: full rates cost up to 2.7 points of P@1.
+    trial_from, held_one_in, min_held, max_held : int
+        With `trial_from` points or more, one in `held_one_in` is held out for the trial, between `min_held` and
+        `max_held` of them.
+    scouting_one_in, scouting_min_held, scouting_max_scores : int
+        A pilot run, which chooses the number of epochs, holds out one point in `scouting_one_in`, at least
+        `scouting_min_held`. It computes at most `scouting_max_scores` scores after each epoch.
     trial : TrialRules
         The evidence that decisions of the trial need.
     scouting : Rule
-        The evidence that fewer passes, or no hidden units, need in a first training.
+        The evidence that a pilot run needs for fewer epochs or no hidden units.
     """
 
-    fewest_epochs: int = 5
-    most_epochs: int = 8
-    least_steps: int = 400
+    min_epochs: int = 5
+    max_epochs: int = 8
+    min_steps: int = 400
     enough_steps: int = 2500
     trial_after: int = 3
     all_labels: int = 1024
     negatives: int = 256
     batch_sizes: tuple[int, ...] = (256, 512, 1024)
-    steps_per_pass: int = 128
+    steps_per_epoch: int = 128
     rate: float = 4e-3
     dense_factor: float = 3
     wide_rate: float = 0.6
@@ -91,17 +92,17 @@ class AutoRules:
     rate_after_fit: float = 0.25
     trial_from: int = 16384
     held_one_in: int = 64
-    least_held: int = 512
-    most_held: int = 2048
+    min_held: int = 512
+    max_held: int = 2048
     scouting_one_in: int = 10
-    scouting_least: int = 400
-    scouting_scores: int = 1 << 27
+    scouting_min_held: int = 400
+    scouting_max_scores: int = 1 << 27
     trial: TrialRules = field(default_factory=TrialRules)
     scouting: Rule = field(default_factory=lambda: Rule("share of right labels"))
 
     def n_held(self, n_points: int) -> int:
         """Return the size of the hold-out for the trial."""
-        return min(max(n_points // self.held_one_in, self.least_held), self.most_held)
+        return min(max(n_points // self.held_one_in, self.min_held), self.max_held)
 
 
 AUTO = AutoRules()
@@ -142,11 +143,11 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
-    """The checked parameters of `ExtremeClassifier`; names given as text have become objects.
+    """The checked parameters of `ExtremeClassifier`; strings such as "adam" have become objects.
 
-    `auto` holds the names of parameters left to "auto"; `hidden` and `wide_budget` then hold the first size to try.
-    `short_of` holds, for a reduced size, "memory" or "time", and `because` the decisions. A `resumed` run keeps its
-    size.
+    `auto` holds the names of parameters that are "auto"; `hidden` and `wide_budget` then hold the first size to try.
+    `short_of` maps each reduced size to "memory" or "time". `because` maps parameters to decisions. A `resumed` run
+    keeps its size.
     """
 
     hidden: tuple[int, ...]
@@ -181,11 +182,12 @@ class NetworkOptions:
 
     @classmethod
     def of(
-        cls, parameters: Mapping[str, Any], *, most: int = AUTO.budgets[0], rules: AutoRules | None = None
+        cls, parameters: Mapping[str, Any], *, max_wide_budget: int = AUTO.budgets[0], rules: AutoRules | None = None
     ) -> NetworkOptions:
         """Check the parameters of an estimator, as `get_params` returns them; an error names the first wrong one.
 
-        ``wide_budget="auto"`` means `most` at first. The other sizes that are "auto" follow `rules`, AUTO by default.
+        ``wide_budget="auto"`` means `max_wide_budget` at first. The other sizes that are "auto" follow `rules`, by
+        default `AUTO`.
         """
         rules = AUTO if rules is None else rules
         if unknown := parameters.keys() - DEFAULTS.keys():
@@ -210,7 +212,9 @@ class NetworkOptions:
             optimizer=_optimizer(p, rules.rate),
             wide_rate=wide_rate,
             wide_optimizer=Adagrad(rate=rules.wide_rate if wide_rate is None else wide_rate, decay=wide_decay),
-            wide_budget=most if is_auto(p["wide_budget"]) else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
+            wide_budget=max_wide_budget
+            if is_auto(p["wide_budget"])
+            else integer("wide_budget", p["wide_budget"], 1, MAX_WIDTH),
             schedule=Schedule(
                 warmup=real("warmup", p["warmup"], 0, 1, open_high=True), decay=choice("decay", p["decay"], DECAYS)
             ),
@@ -230,50 +234,50 @@ class NetworkOptions:
 
     def _check_together(self) -> None:
         if not self.hidden and not self.wide:
-            raise ValueError("hidden=0 leaves the wide path alone, and wide=False takes that away: set one of them")
+            raise ValueError("hidden=0 and wide=False leave a network without weights: set one of them")
         if self.per_sample and self.wide:
-            raise ValueError("per_sample=True works on the deep path alone: set wide=False")
+            raise ValueError("per_sample=True supports the deep path only: set wide=False")
         if not self.hidden and self.hashes:
             raise ValueError("sampler='lsh' hashes hidden units, and hidden=0 has none: choose another sampler")
 
     @property
     def hashes(self) -> bool:
-        """Tell whether hidden units are hashed to find negatives."""
+        """Return whether hidden units are hashed to find negatives."""
         return self.sampler == "lsh" or isinstance(self.sampler, LSHConfig | LSHSampler)
 
     @property
     def may_be_wide_alone(self) -> bool:
-        """Tell whether the network works without hidden units; a custom sampler might need them."""
-        own = (RandomSampler, FrequencySampler, AllSampler)
-        return self.wide and not self.hashes and isinstance(self.sampler, (str, *own))
+        """Return whether the network works without hidden units; a custom sampler might need them."""
+        known = (RandomSampler, FrequencySampler, AllSampler)
+        return self.wide and not self.hashes and isinstance(self.sampler, (str, *known))
 
     def may_lose_hidden(self, n_labels: int) -> bool:
-        """Tell whether a trial may drop the hidden units."""
+        """Return whether a trial may drop the hidden units."""
         return (
             "hidden" in self.auto and self.may_be_wide_alone and self.epochs != 1 and n_labels > self.rules.all_labels
         )
 
     def trial(self, n_points: int, held_out: Validation, calibrates: bool) -> Trial:
-        """Return the trial of hidden units and further passes on held-out points."""
+        """Return the trial of hidden units and further epochs on held-out points."""
         epochs, rules = -(-self.n_epochs(n_points) // self.rules.trial_after), self.rules
         may_end = "epochs" in self.auto and epochs > 1
         return Trial(epochs, held_out, calibrates, may_end, rules.trial)
 
     def scouts(self, n_points: int) -> bool:
-        """Tell whether a first training chooses the epochs: if there are so many that they may overfit."""
+        """Return whether a pilot run chooses the number of epochs, because the default number may overfit."""
         is_free = self.epochs is None and self.time_budget is None
-        return is_free and self.n_epochs(n_points) > self.rules.most_epochs
+        return is_free and self.n_epochs(n_points) > self.rules.max_epochs
 
-    def n_for_scouting(self, n_points: int, n_labels: int) -> int:
-        """Return how many points a first training leaves out; 0 without one."""
-        n_held = min(n_points // self.rules.scouting_one_in, self.rules.scouting_scores // n_labels)
-        return n_held if self.scouts(n_points) and n_held >= self.rules.scouting_least else 0
+    def n_held_for_scouting(self, n_points: int, n_labels: int) -> int:
+        """Return the number of points that a pilot run holds out; 0 without a pilot run."""
+        n_held = min(n_points // self.rules.scouting_one_in, self.rules.scouting_max_scores // n_labels)
+        return n_held if self.scouts(n_points) and n_held >= self.rules.scouting_min_held else 0
 
     def for_points(self, n_points: int, *, dense: bool = False) -> NetworkOptions:
         """Return the options with batch size and learning rate for `n_points`, where these are "auto"."""
         options = self
         if "batch_size" in self.auto:
-            fitting = [size for size in self.rules.batch_sizes if n_points >= size * self.rules.steps_per_pass]
+            fitting = [size for size in self.rules.batch_sizes if n_points >= size * self.rules.steps_per_epoch]
             options = replace(options, batch_size=max(fitting, default=self.rules.batch_sizes[0]))
         if "learning_rate" in self.auto:
             faster = dense and isinstance(self.optimizer, Adam)
@@ -296,7 +300,7 @@ class NetworkOptions:
         )
 
     def time_left(self, spent: float) -> float | None:
-        """Return the seconds left of the time budget after `spent`; one step is taken in any case."""
+        """Return the seconds left of the time budget after `spent` seconds; training takes one step even with 0."""
         return None if self.time_budget is None else max(self.time_budget - spent, 0.0)
 
     def one_pass(self, schedule: Schedule, *, seed: int, threads: int) -> TrainingConfig:
@@ -304,37 +308,37 @@ class NetworkOptions:
         return TrainingConfig(epochs=1, batch_size=self.batch_size, seed=seed, threads=threads, schedule=schedule)
 
     def negatives(self, n_labels: int) -> int:
-        """Return the number of negatives of a step; `n_labels` means all."""
+        """Return the number of negatives per step; `n_labels` means all labels."""
         if self.n_negatives is not None:
             return min(self.n_negatives, n_labels)
         return n_labels if n_labels <= self.rules.all_labels else self.rules.negatives
 
     def n_epochs(self, n_points: int) -> int:
-        """Return the number of passes over `n_points`."""
+        """Return the number of epochs for `n_points`."""
         if self.epochs is not None:
             return self.epochs
-        steps_a_pass = -(-n_points // self.batch_size)
-        enough, least = -(-self.rules.enough_steps // steps_a_pass), -(-self.rules.least_steps // steps_a_pass)
-        return max(self.rules.fewest_epochs, min(self.rules.most_epochs, enough), least)
+        steps_per_epoch = -(-n_points // self.batch_size)
+        enough, fewest = -(-self.rules.enough_steps // steps_per_epoch), -(-self.rules.min_steps // steps_per_epoch)
+        return max(self.rules.min_epochs, min(self.rules.max_epochs, enough), fewest)
 
 
 def is_auto(value: Any) -> bool:
-    """Tell whether a parameter is left to the classifier."""
+    """Return whether a parameter is "auto", so that the classifier chooses it."""
     return isinstance(value, str) and value == "auto"
 
 
 def _auto_names(p: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of parameters that are "auto"; an optimizer object has its own learning rate."""
-    own = set() if isinstance(p["optimizer"], str) else {"learning_rate"}
-    return frozenset(name for name, value in p.items() if is_auto(value)) - own
+    fixed = set() if isinstance(p["optimizer"], str) else {"learning_rate"}
+    return frozenset(name for name, value in p.items() if is_auto(value)) - fixed
 
 
-def _widths(value: Any, most: int = 1 << 16) -> tuple[int, ...]:
+def _widths(value: Any, max_units: int = 1 << 16) -> tuple[int, ...]:
     if isinstance(value, tuple | list):
         if not value:
             raise ValueError("hidden must be a number of units or a tuple of them, got an empty one: for none give 0")
-        return tuple(integer("each of hidden", width, 1, most) for width in value)
-    width = integer("hidden", value, 0, most)
+        return tuple(integer("each of hidden", width, 1, max_units) for width in value)
+    width = integer("hidden", value, 0, max_units)
     return (width,) if width else ()
 
 
@@ -348,10 +352,10 @@ def _loss(value: Any, smoothing: float) -> Loss:
 
 
 def _refuse_ignored(part: Any, name: str, given: Mapping[str, float]) -> None:
-    """Refuse parameters that an optimizer or loss object already has: they would be ignored."""
+    """Refuse parameters that an optimizer or loss object sets itself: they would be ignored."""
     if given:
         what = " and ".join(f"{parameter}={value:g}" for parameter, value in given.items())
-        raise ValueError(f"{what} would do nothing beside {name}={part!r}, which has its own: set it there")
+        raise ValueError(f"{what} would be ignored, because {name}={part!r} has its own: set it there")
 
 
 def _sampler(value: Any) -> str | LSHConfig | Sampler:
@@ -359,9 +363,9 @@ def _sampler(value: Any) -> str | LSHConfig | Sampler:
     if isinstance(value, LSHConfig):
         return value
     if hasattr(value, "sample") and hasattr(value, "expected"):
-        lacking = [name for name in vars(Sampler) if name[0] != "_" and not hasattr(value, name)]
-        if lacking:
-            raise ValueError(f"sampler={value!r} has no {lacking[0]}: let it inherit from sparsenet.samplers.Sampler")
+        missing = [name for name in vars(Sampler) if name[0] != "_" and not hasattr(value, name)]
+        if missing:
+            raise ValueError(f"sampler={value!r} has no {missing[0]}: let it inherit from sparsenet.samplers.Sampler")
         sampler: Sampler = value
         return sampler
     return choice("sampler", value, SAMPLERS, ", an LSHConfig or a Sampler object")
@@ -381,9 +385,9 @@ def seconds(name: str, value: Any) -> float:
     return real(name, value, 0, 1e9, open_low=True)
 
 
-def _optimizer(p: Mapping[str, Any], usual_rate: float) -> Optimizer:
+def _optimizer(p: Mapping[str, Any], default_rate: float) -> Optimizer:
     value = p["optimizer"]
-    rate = usual_rate if is_auto(p["learning_rate"]) else _rate("learning_rate", p)
+    rate = default_rate if is_auto(p["learning_rate"]) else _rate("learning_rate", p)
     decay = real("weight_decay", p["weight_decay"], 0, 1)
     if hasattr(instance("optimizer", value), "state_shapes"):
         optimizer: Optimizer = value

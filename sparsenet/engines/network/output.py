@@ -1,4 +1,4 @@
-"""The sampled output layer: one neuron a label; a batch computes only the active neurons.
+"""The sampled output layer: one neuron per label; a batch computes only the active neurons.
 
 All points of a batch share one active set, chosen in `active`. Scores then form a dense tile, which is bound by
 arithmetic, and updates stay sparse. Active sets for each point, as in SLIDE, are available for comparison.
@@ -93,7 +93,7 @@ class SampledOutput:
         if n_inputs == 0 and isinstance(sampler, LSHSampler):
             raise ValueError("an LSHSampler hashes hidden units: it needs n_inputs > 0")
         if per_sample and wide is not None:
-            raise ValueError("per_sample=True works on the deep path alone: pass wide=None")
+            raise ValueError("per_sample=True supports the deep path only: pass wide=None")
         self.n_inputs, self.n_labels = n_inputs, n_labels
         self.sampler, self.loss, self.n_negatives = instance("sampler", sampler), instance("loss", loss), n_negatives
         self.wide, self.initial_bias, self.bf16, self.per_sample = wide, initial_bias, bf16, per_sample

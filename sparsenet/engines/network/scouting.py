@@ -1,7 +1,7 @@
-"""Choose the passes over few points, and whether hidden units help, by a first training on nine tenths of them.
+"""Choose the number of epochs on few points, and whether hidden units help, by a pilot run on nine tenths of them.
 
-On few points, hundreds of steps are dozens of passes. Where labels have little in common a network memorises the
-points, and its held-out precision falls after the second pass; elsewhere it keeps rising. The shape of the data does
+On few points, hundreds of steps are dozens of epochs. Where labels have little in common a network memorises the
+points, and its held-out precision falls after the second epoch; elsewhere it keeps rising. The shape of the data does
 not predict which (bench/notes/networks.md, Passes over few points).
 """
 
@@ -26,44 +26,46 @@ from sparsenet.selection.choose import Decision, Option, Rule, choose
 
 
 def scout(options: NetworkOptions, points: TrainingPoints, *, held: int, seed: int, threads: int) -> NetworkOptions:
-    """Return the options, with fewer passes or without hidden units if that is better in a first training.
+    """Return the options, with fewer epochs or without hidden units if a pilot run is better that way.
 
-    It runs a third of the passes. It is skipped if the number of passes is given, or too small to do harm. `held` is
-    the number of bytes that the caller holds.
+    The pilot runs a third of the epochs. It is skipped if the number of epochs is given, or too small to overfit.
+    `held` is the number of bytes that the caller holds.
     """
     n_points, n_labels = len(points.train[0]), points.train[1].width
     split = points.for_scouting() if options.scouts(n_points) else None
     if split is None:
         return options
     rest, held_out = split
-    if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_scores:
+    if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_max_scores:
         return options
     held += own_bytes([*rest, *held_out], arrays_of(*points.train))
     network, built = build(replace(options, verbose=False), *rest, held=held, seed=seed, threads=threads)
     n_epochs = options.n_epochs(n_points)
     config = replace(built, epochs=n_epochs).training(len(rest[0]), seed=seed, threads=threads)
-    n_passes = -(-n_epochs // options.rules.trial_after)
+    n_pilot_epochs = -(-n_epochs // options.rules.trial_after)
     may_lose_hidden = network.input is not None and options.may_lose_hidden(n_labels)
-    with parts_done(n_passes * len(rest[0]), f"{n_passes} passes to see how many to take", options.verbose) as report:
-        recorder = _PassRecorder(network, held_out, threads, n_passes, report, may_lose_hidden=may_lose_hidden)
+    with parts_done(
+        n_pilot_epochs * len(rest[0]), f"{n_pilot_epochs} epochs to see how many to run", options.verbose
+    ) as report:
+        recorder = _EpochRecorder(network, held_out, threads, n_pilot_epochs, report, may_lose_hidden=may_lose_hidden)
         Trainer(network, *rest, config, callbacks=[recorder]).run()
     return decide(options, recorder.with_hidden, recorder.without)
 
 
-class _PassRecorder:
-    """A callback that measures a network on held-out points after each of its first passes."""
+class _EpochRecorder:
+    """A callback that measures a network on held-out points after each of its first epochs."""
 
     def __init__(
         self,
         network: Network,
         held_out: Points,
         threads: int,
-        n_passes: int,
+        n_pilot_epochs: int,
         report: Callable[[float], object],
         *,
         may_lose_hidden: bool,
     ) -> None:
-        self.network, self.held_out, self.threads, self.n_passes = network, held_out, threads, n_passes
+        self.network, self.held_out, self.threads, self.n_pilot_epochs = network, held_out, threads, n_pilot_epochs
         self.report, self.done = report, 0
         self.with_hidden: list[F64] = []
         self.without: list[F64] = []
@@ -75,23 +77,23 @@ class _PassRecorder:
         self.done = progress.points
 
     def on_epoch(self, record: dict[str, float]) -> None:
-        """Measure, and stop after enough passes."""
+        """Measure, and stop after enough epochs."""
         self.with_hidden.append(self._share_right(self.network))
         if self.may_lose_hidden:
             self.without.append(self._share_right(self.network.wide_alone()))
-        if len(self.with_hidden) == self.n_passes:
+        if len(self.with_hidden) == self.n_pilot_epochs:
             raise StopTraining
 
-    def _share_right(self, network: Network, most: int = 5) -> F64:
-        """Return the share of right labels among the best of each point, as many as it has, `most` at most."""
+    def _share_right(self, network: Network, k: int = 5) -> F64:
+        """Return each point's fraction of right labels among its best ones: as many as it has, but at most `k`."""
         features, labels = self.held_out
-        return share_right(network.topk(features, min(most, labels.width), self.threads)[0], labels)
+        return share_right(network.topk(features, min(k, labels.width), self.threads)[0], labels)
 
 
 def decide(options: NetworkOptions, with_hidden: Sequence[F64], without: Sequence[F64] = ()) -> NetworkOptions:
-    """Choose hidden units, each path at its best pass, and then the number of passes.
+    """Choose hidden units, each path at its best epoch, and then the number of epochs.
 
-    Both sequences hold the scores of each held-out point after each pass; `without` is empty if hidden units stay.
+    Both sequences hold the scores of each held-out point after each epoch; `without` is empty if hidden units stay.
     """
     measured, because = with_hidden, dict(options.because)
     if without:
@@ -110,7 +112,7 @@ def decide(options: NetworkOptions, with_hidden: Sequence[F64], without: Sequenc
     return replace(options, because=because)
 
 
-def _compared(default: str, usual: F64, name: str, measured: F64, rule: Rule) -> Decision:
+def _compared(default: str, baseline: F64, name: str, measured: F64, rule: Rule) -> Decision:
     """Decide whether the measured option replaces the default."""
     decision = choose([Option(default, False), Option(name, True)], {False: usual, True: measured}.__getitem__, rule)
     return decision._replace(why=f"in a first training, {decision.why}")

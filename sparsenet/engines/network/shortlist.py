@@ -103,7 +103,7 @@ class Shortlist:
         return np.take_along_axis(labels, best, axis=1), np.take_along_axis(scores, best, axis=1)
 
     def recall(self, network: Network, features: Rows, k: int, threads: int) -> float:
-        """Measure the recall: the share of the exact top k that the shortlists contain."""
+        """Measure the recall: the fraction of the exact top k that the shortlists contain."""
         return self._share(network, features, network.topk(features, k, threads)[0], threads)
 
     def _share(self, network: Network, features: Rows, exact: I32, threads: int) -> float:

@@ -22,7 +22,7 @@ from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
 from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
-from sparsenet.engines.network.training.fingerprint import AFRESH
+from sparsenet.engines.network.training.fingerprint import RESTART
 from sparsenet.features.scaling import Scaling
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
@@ -70,27 +70,27 @@ def fit_into_time(
     *,
     seed: int,
     threads: int,
-    seconds_a_step: Callable[..., float] | None = None,
+    seconds_per_step: Callable[..., float] | None = None,
 ) -> NetworkOptions:
-    """Return the widest options whose fewest passes fit into the seconds left.
+    """Return the widest options whose minimum epochs fit into the seconds left.
 
-    Five passes of the wide path are better than fewer of both paths (bench/README.md, Time budgets). Steps of the
-    narrowest and the widest network are timed, by `seconds_a_step` if given. Validation after each pass and rehashing
-    of rows are not included.
+    Five epochs of the wide path are better than fewer of both paths (bench/README.md, Time budgets). Steps of the
+    narrowest and the widest network are timed, by `seconds_per_step` if given. The time excludes validation and
+    rehashing.
     """
     widths = _widths(options)
     if len(widths) == 1:
         return options
     if left() <= 0:
         return _reduced(options, "time", hidden=widths[-1])
-    most = 0.05 * left()
-    timed = seconds_a_step or _seconds_a_step
+    max_seconds = 0.05 * left()
+    timed = seconds_per_step or _seconds_per_step
     fast, slow = (
-        timed(make(replace(options, hidden=hidden)), points, options, most, seed=seed, threads=threads)
+        timed(make(replace(options, hidden=hidden)), points, options, max_seconds, seed=seed, threads=threads)
         for hidden in (widths[-1], widths[0])
     )
     n_points = len(points[0])
-    n_steps = min(options.rules.fewest_epochs, options.n_epochs(n_points)) * -(-n_points // options.batch_size)
+    n_steps = min(options.rules.min_epochs, options.n_epochs(n_points)) * -(-n_points // options.batch_size)
     for hidden in widths[:-1]:
         share = (sum(hidden) - sum(widths[-1])) / (sum(widths[0]) - sum(widths[-1]))
         if n_steps * (fast + share * max(slow - fast, 0.0)) <= left():
@@ -98,11 +98,11 @@ def fit_into_time(
     return _reduced(options, "time", hidden=widths[-1])
 
 
-def _seconds_a_step(
+def _seconds_per_step(
     network: Network,
     points: tuple[Rows, Rows],
     options: NetworkOptions,
-    most: float,
+    max_seconds: float,
     *,
     seed: int,
     threads: int,
@@ -111,7 +111,7 @@ def _seconds_a_step(
 ) -> float:
     """Return the median time of a step, at a learning rate of zero, which does not change the weights.
 
-    It stops after `most` seconds. The first steps are ignored: they touch new memory and may compile kernels.
+    It stops after `max_seconds` seconds. The first steps are ignored: they touch new memory and may compile kernels.
     """
     network.output.prepare(np.bincount(points[1].indices, minlength=points[1].width), threads)
     workspace, times = Workspace(), [time.perf_counter()]
@@ -121,7 +121,7 @@ def _seconds_a_step(
             context = Pass(threads, workspace, np.random.default_rng((seed, 1, step)))
             network.train_step(batch, context, step=step, factor=0.0)
             times.append(time.perf_counter())
-            if step > 1 and times[-1] - times[0] > most:
+            if step > 1 and times[-1] - times[0] > max_seconds:
                 break
     network.drop_state()
     paces = np.diff(times)
@@ -139,9 +139,9 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
 
     A size that "auto" cannot choose for `n_points` raises CheckpointError: a forged one might exhaust the memory.
     """
-    if not checkpoints.is_there(Path(checkpoint)):
+    if not checkpoints.checkpoint_exists(Path(checkpoint)):
         return options
-    width, budget, epochs = checkpoints.size(Path(checkpoint))
+    width, budget, epochs = checkpoints.saved_size(Path(checkpoint))
     found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or options.wide_budget}
     found["epochs"] = epochs
     kept = {name: value for name, value in found.items() if name in options.auto}
@@ -154,7 +154,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
         if not possible[name]:
             raise CheckpointError(
                 f"{checkpoint} is the checkpoint of a run with {name}={value}, which {name}='auto' would not choose: "
-                f"set {name} to that, or {AFRESH}"
+                f"set {name} to that, or {RESTART}"
             )
     return replace(options, resumed=True, **kept)
 
@@ -166,7 +166,7 @@ def explain_sizes(options: NetworkOptions, network: Network, scaling: Scaling, n
     found: Choices = {
         "hidden": _decision(options, "hidden", sum(options.hidden)),
         "n_negatives": Decision(output.n_negatives, f"of {output.n_labels:,} labels"),
-        "batch_size": Decision(size, f"a pass over {n_points:,} points has {n_steps:,} steps"),
+        "batch_size": Decision(size, f"an epoch over {n_points:,} points has {n_steps:,} steps"),
         "precision": Decision("bfloat16" if output.bf16 else "float32", "the faster one on this CPU"),
         "epochs": _decision(
             options, "epochs", options.n_epochs(n_points), f"for {n_points:,} points in batches of {size:,}"
@@ -198,7 +198,7 @@ def explain_hashing(network: Network) -> Choices:
 
 
 def explain_trial(trainer: Trainer) -> Choices:
-    """Return the decisions of the trial: hidden units, passes and the weight of label counts."""
+    """Return the decisions of the trial: hidden units, epochs and the weight of label counts."""
     found, verdict, epochs = Choices(), trainer.verdict, trainer.epochs
     if trainer.correction.decision is not None:
         found["count_weight"] = trainer.correction.decision
@@ -215,7 +215,7 @@ def explain_trial(trainer: Trainer) -> Choices:
 
 
 def _decision(
-    options: NetworkOptions, name: str, value: Any, usual: str = "there is memory and time for it"
+    options: NetworkOptions, name: str, value: Any, otherwise: str = "there is memory and time for it"
 ) -> Decision:
     if options.resumed:
         return Decision(value, "the resumed run had it")

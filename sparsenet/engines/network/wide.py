@@ -1,7 +1,7 @@
-"""The wide path: sparse weights from the features to each label, in parallel to the deep path.
+"""The wide path: sparse weights from features to labels, in parallel to the deep path.
 
-The support and the initial weights of a label are the centroid of its points, cut to a budget. A batch costs one
-sparse-sparse product, a small fraction of the deep path's arithmetic.
+The weights of a label start as the centroid of its points, pruned to a budget of features. A batch costs one sparse
+product, a small fraction of the arithmetic of the deep path.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def initial_norms(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
 
 
 def _initial_weights(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
-    """Return the initial weights of some labels: their number for each label, features and values."""
+    """Return the number of weights per label, their features and their initial values."""
     vectors = centroids(features, label_points, config.budget, threads)
     counts = np.diff(vectors.indptr)
     scale = initial_norms(config, np.diff(label_points.indptr)) / np.maximum(lengths(vectors), 1e-15)
@@ -127,9 +127,9 @@ class WidePath:
     @classmethod
     def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
         """Initialise each label with the centroid of its points."""
-        most = int(support_bound(features, label_points, config.budget).sum())
+        capacity = int(support_bound(features, label_points, config.budget).sum())
         indptr = np.zeros(len(label_points) + 1, np.int64)
-        indices, values = np.empty(most, np.int32), np.empty(most, np.float32)  # unwritten pages take no memory
+        indices, values = np.empty(capacity, np.int32), np.empty(capacity, np.float32)  # unwritten pages take no memory
         for begin, end in pairwise(label_blocks(features, label_points)):
             counts, *found = _initial_weights(features, label_points.slice(begin, end), config, threads)
             indptr[begin + 1 : end + 1] = indptr[begin] + np.cumsum(counts)
@@ -144,7 +144,7 @@ class WidePath:
         self.config, self.weight.optimizer = config, config.optimizer
 
     def grow(self, features: Rows, label_points: Rows, threads: int) -> None:
-        """Extend the support for new points: initialise new labels, and add features of known labels at zero.
+        """Extend the support for new points: initialise new labels, and add features to known labels with weight 0.
 
         A label takes its strongest new features until its budget is full.
         """

@@ -1,6 +1,6 @@
-"""Store the arrays of a text model in less room, without loss: they are restored bit for bit.
+"""Compress the arrays of a text model without loss.
 
-Ascending numbers are stored as gaps, row pointers as lengths, and integers in the narrowest type. Arrays with few
+Ascending ids are stored as gaps, row pointers as row lengths, and integers in the narrowest type. Arrays with few
 distinct values, as in compressed models, are stored as codes of 1 to 8 bits with a list of the values.
 """
 
@@ -22,7 +22,7 @@ _UNPACKED = {name: np.int64 if name == "counts" else np.int32 for name in _NUMBE
 
 
 def pack(arrays: Arrays) -> Arrays:
-    """Return smaller arrays; `unpack` restores the given ones."""
+    """Compress arrays; `unpack` restores them bit for bit."""
     packed: Arrays = {}
     for name, array in arrays.items():
         if name == _ASCENDING:
@@ -40,13 +40,13 @@ def unpack(packed: Arrays) -> Arrays:
     """Restore the arrays that `pack` received; raise ModelError if they are damaged."""
     arrays: Arrays = {}
     for name, array in packed.items():
-        whole, _, kind = name.rpartition(".")
+        base, _, kind = name.rpartition(".")
         if kind == "gaps":
-            arrays[whole] = (np.cumsum(_varint_decoded(name, array) + 1) - 1).astype(np.int32)
+            arrays[base] = (np.cumsum(_varint_decoded(name, array) + 1) - 1).astype(np.int32)
         elif kind == "lengths":
-            arrays[whole] = np.concatenate((np.zeros(1, np.int64), np.cumsum(_flat(name, array), dtype=np.int64)))
+            arrays[base] = np.concatenate((np.zeros(1, np.int64), np.cumsum(_flat(name, array), dtype=np.int64)))
         elif kind == "codes":
-            arrays[whole] = _decoded(whole, packed)
+            arrays[base] = _decoded(base, packed)
         elif kind not in ("levels", "shape"):
             arrays[name] = array.astype(_UNPACKED.get(name, array.dtype), copy=False)
     return arrays
@@ -63,45 +63,45 @@ def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _varint_encoded(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Encode numbers below 2**28 as LEB128: 7 bits a byte, low bits first, the top bit set on all but the last byte."""
+    """Encode numbers below 2**28 as LEB128: 7 bits per byte, low bits first, and the top bit on all but the last."""
     sizes = 1 + np.searchsorted([1 << 7, 1 << 14, 1 << 21], numbers, side="right")
     ends = np.cumsum(sizes)
-    found = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    for place in range(4):
-        there = sizes > place
-        last = sizes[there] == place + 1
-        found[(ends - sizes)[there] + place] = (numbers[there] >> 7 * place & 127) | np.where(last, 0, 128)
-    return found
+    code = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    for byte in range(4):
+        has_byte = sizes > byte
+        is_last = sizes[has_byte] == byte + 1
+        code[(ends - sizes)[has_byte] + byte] = (numbers[has_byte] >> 7 * byte & 127) | np.where(is_last, 0, 128)
+    return code
 
 
 def _varint_decoded(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
     if code.dtype != np.uint8 or code.ndim != 1 or (len(code) and code[-1] > 127):
         raise ModelError(f"{name} must be a list of bytes, the last one below 128")
-    last = code < 128
-    sizes = np.diff(np.flatnonzero(last), prepend=-1)
+    is_last = code < 128
+    sizes = np.diff(np.flatnonzero(is_last), prepend=-1)
     if sizes.max(initial=0) > 4:
         raise ModelError(f"{name} holds a number that is too large")
-    place = np.arange(len(code)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    parts = (code & 127).astype(np.int64) << 7 * place
+    byte = np.arange(len(code)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    parts = (code & 127).astype(np.int64) << 7 * byte
     return np.asarray(np.add.reduceat(parts, np.cumsum(sizes) - sizes) if len(parts) else parts)
 
 
 def _coded(name: str, array: NDArray[Any]) -> Arrays | None:
-    """Return codes and the list of values, or None if that saves no room."""
+    """Return codes and the list of values, or None if that saves no space."""
     levels = _distinct(array)
     bits = _code_bits(len(levels))
     if bits is None or bits >= 8 * array.itemsize or array.size <= len(levels):
         return None
     codes = np.searchsorted(levels, array.reshape(-1)).astype(np.uint8)
-    each = 8 // bits
-    codes = np.pad(codes, (0, -len(codes) % each)).reshape(-1, each)
-    together = np.bitwise_or.reduce(codes << (bits * np.arange(each)).astype(np.uint8), axis=1)
+    per_byte = 8 // bits
+    codes = np.pad(codes, (0, -len(codes) % per_byte)).reshape(-1, per_byte)
+    packed = np.bitwise_or.reduce(codes << (bits * np.arange(per_byte)).astype(np.uint8), axis=1)
     shape = np.array(array.shape, np.int64)
-    return {f"{name}.codes": together.astype(np.uint8), f"{name}.levels": levels, f"{name}.shape": shape}
+    return {f"{name}.codes": packed.astype(np.uint8), f"{name}.levels": levels, f"{name}.shape": shape}
 
 
 def _code_bits(n_levels: int) -> int | None:
-    """Return the bits of a code for one of `n_levels` values, or None if they exceed a byte."""
+    """Return the number of bits of a code for `n_levels` values, or None if it exceeds 8."""
     return next((bits for bits in (1, 2, 4, 8) if n_levels <= 1 << bits), None)
 
 
@@ -116,15 +116,15 @@ def _distinct(array: NDArray[Any]) -> NDArray[Any]:
 def _decoded(name: str, packed: Arrays) -> NDArray[Any]:
     codes, levels, shape = (packed[f"{name}.{kind}"] for kind in ("codes", "levels", "shape"))
     if codes.dtype != np.uint8 or codes.ndim != 1 or levels.ndim != 1 or not 0 < len(levels) <= 256:
-        raise ModelError(f"{name} is not made of codes and the values they stand for")
+        raise ModelError(f"{name} must have codes, and a list of at most 256 values")
     if shape.dtype != np.int64 or shape.ndim != 1 or shape.min(initial=0) < 0:
         raise ModelError(f"{name}.shape must be a list of sizes")
     bits = _code_bits(len(levels)) or 8  # 256 levels at most
-    each, size = 8 // bits, int(np.prod(shape.astype(object)))
-    if len(codes) != -(-size // each):
+    per_byte, size = 8 // bits, int(np.prod(shape.astype(object)))
+    if len(codes) != -(-size // per_byte):
         raise ModelError(f"{name} has {len(codes)} bytes of codes for {size} values")
-    apart = codes[:, None] >> (bits * np.arange(each)).astype(np.uint8) & np.uint8((1 << bits) - 1)
-    numbers = apart.reshape(-1)[:size]
+    unpacked = codes[:, None] >> (bits * np.arange(per_byte)).astype(np.uint8) & np.uint8((1 << bits) - 1)
+    numbers = unpacked.reshape(-1)[:size]
     if numbers.max(initial=0) >= len(levels):
-        raise ModelError(f"{name} holds codes that stand for nothing")
+        raise ModelError(f"{name} holds codes outside of its list of values")
     return np.asarray(levels[numbers].reshape(shape.tolist()))

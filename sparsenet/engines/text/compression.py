@@ -34,7 +34,7 @@ class Compression:
     weights_before, weights_after : int
         Number of weights that are not zero.
     accuracy_before, accuracy_after : float or None
-        Share of the given texts whose best label is right; None if no texts were given.
+        Fraction of the given texts whose best label is right; None if no texts were given.
     n_texts : int
         Number of the given texts.
     """

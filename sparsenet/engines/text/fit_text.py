@@ -22,7 +22,7 @@ from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
 from sparsenet.engines.text import unknown
 from sparsenet.engines.text.text_answers import LinearAnswers
-from sparsenet.engines.text.text_network import MOST_FEATURES, NetworkAnswers, NetworkModel
+from sparsenet.engines.text.text_network import MAX_FEATURES, NetworkAnswers, NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
@@ -46,7 +46,7 @@ class FittedText:
     weight : ndarray, optional
         Weights of a linear model before rounding, once `refit` needs them.
     score : float or None
-        Share of held-out texts whose best label is right; None if none were held out.
+        Fraction of held-out texts whose best label is right; None if none were held out.
     search : sequence of dict
         The parameters that a search tried, and their scores.
     decisions : mapping
@@ -66,7 +66,7 @@ class FittedText:
 
     @cached_property
     def answers(self) -> LinearAnswers | NetworkAnswers:
-        """The model, ready to answer."""
+        """The model in the form that predicts."""
         n_labels = len(self.target.classes)
         if isinstance(self.model, NetworkModel):
             return NetworkAnswers(self.model, self.vocabulary, self.exclusive)
@@ -96,7 +96,7 @@ class FittedText:
         return self.target.kind == "single"
 
     def hits(self, texts: list[str], truth: Rows, threads: int) -> Bools:
-        """Tell for each text whether its best label is right."""
+        """Return whether the best label of each text is right."""
         return is_hit(self.answers.winners(texts, threads), truth)
 
 
@@ -146,8 +146,8 @@ def _fit_linear(
     else:
         model = model.calibrated(unmeasured(problem.labels.width, exclusive=exclusive))
     is_empty = np.diff(problem.rows.indptr) == 0
-    shares = unknown.label_shares(problem.labels, is_empty, problem.costs, exclusive=exclusive)
-    model = unknown.with_shares(model, shares, exclusive=exclusive)
+    shares = unknown.label_frequencies(problem.labels, is_empty, problem.costs, exclusive=exclusive)
+    model = unknown.with_probabilities(model, shares, exclusive=exclusive)
     score, found = None if measured is None else measured.score, [one.described() for one in tried]
     return FittedText(
         corpus.target, vocabulary, model, counts, len(problem.labels), score=score, search=found, decisions=choices
@@ -163,7 +163,7 @@ def fit_network(
     """
     labels, threads, score = problem.labels, problem.threads, None
     _check_suits_network(options)
-    vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, most=MOST_FEATURES)
+    vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, n_max=MAX_FEATURES)
 
     def points_and_labels(texts: I64 | None) -> tuple[Rows, Rows]:
         rows = problem.rows if texts is None else problem.rows.take(texts, problem.spill)
@@ -194,7 +194,7 @@ def _check_suits_network(options: TextOptions) -> None:
 
 
 def refit(fitted: FittedText, corpus: Corpus, options: TextOptions, *, seed: int, threads: int) -> FittedText:
-    """Train a model further on a corpus from `Corpus.of_more`, whose labels and words may be new."""
+    """Train a model further on a corpus from `Corpus.of_more`, which may have new labels and words."""
     target, labels = corpus.target, corpus.labels
     # Columns of an indicator keep their places; other labels are sorted, so new ones may come in between.
     stay = target.kind in ("dense", "sparse") or len(target.classes) == 0
@@ -228,7 +228,7 @@ def _refit_linear(
     """Train a linear model further; `places` are the new positions of its features and labels."""
     features, where = places
     n_labels, n_new, exclusive = problem.labels.width, len(problem.labels), problem.exclusive
-    if len(vocabulary) * n_labels > rules.most_dense:
+    if len(vocabulary) * n_labels > rules.max_dense_weights:
         linear.check_learning_on(len(vocabulary), n_labels, problem.memory_limit)
     weight = before.weights() if fitted.weight is None else fitted.weight
     offset = before.offset
@@ -243,7 +243,7 @@ def _refit_linear(
     columns = np.arange(1) if width == 1 else where
     start[np.ix_(np.append(features, len(vocabulary)), columns)] = weight
     if offset is not None:
-        # The offset is about the earlier texts, so scale it by their share.
+        # The offset applies to the earlier texts, so scale it by their fraction.
         moved = np.zeros(width, np.float32)
         moved[columns] = offset * np.float32(fitted.n_texts / (fitted.n_texts + n_new))
         offset = moved
@@ -251,7 +251,7 @@ def _refit_linear(
     rules, costs = problem.weighted(rules, width)
     points = vocabulary.points(problem.rows, problem.threads)
     # Each earlier text has as much influence on the biases as a new one. Otherwise a call with a single label would
-    # move the biases of all other labels too far, above all of a first label, which has learnt little but its bias.
+    # move the biases of all other labels too far, above all of the first label, which has learnt little but its bias.
     stiffness = 1.0 + fitted.n_texts
     weight = linear.train_on(points, truth, rules, problem.seed, problem.threads, start, stiffness, costs)
     calibration = before.calibration
@@ -266,7 +266,7 @@ def _refit_linear(
 
 
 def class_costs(weight: Any, target: Target, counts: NDArray[np.int64]) -> F32 | None:
-    """Return the factor on the cost of each label's texts; None if all are 1."""
+    """Return the cost factor of each label's texts; None if all are 1."""
     if weight is None:
         return None
     if isinstance(weight, str):

@@ -23,27 +23,27 @@ class ReplayBuffer:
     indptr, indices, values : ndarrays
         The features, with values in half precision.
     labels : Rows
-    most_texts, most_entries : int
-        Most texts in the buffer, and most features of all of them, at 6 bytes each.
+    max_texts, max_entries : int
+        Maximum texts in the buffer, and maximum features of all of them, at 6 bytes each.
     """
 
     indptr: I64
     indices: NDArray[np.int32]
     values: F16
     labels: Rows
-    most_texts: int = 8192
-    most_entries: int = 1 << 22
+    max_texts: int = 8192
+    max_entries: int = 1 << 22
 
     @classmethod
     def of(
-        cls, points: Rows, labels: Rows, seed: int, *, most_texts: int = most_texts, most_entries: int = most_entries
+        cls, points: Rows, labels: Rows, seed: int, *, max_texts: int = max_texts, max_entries: int = max_entries
     ) -> ReplayBuffer:
         """Sample these texts; keep all of them if they are few."""
-        size = min(len(points), most_texts, max(1, most_entries * len(points) // max(len(points.indices), 1)))
+        size = min(len(points), max_texts, max(1, max_entries * len(points) // max(len(points.indices), 1)))
         kept = np.sort(np.random.default_rng((seed, 3)).permutation(len(points))[:size])
         points = points.take(kept)
         values, labels = points.data.astype(np.float16), labels.take(kept)
-        return cls(points.indptr, points.indices, values, labels, most_texts, most_entries)
+        return cls(points.indptr, points.indices, values, labels, max_texts, max_entries)
 
     @classmethod
     def empty(cls, n_labels: int) -> ReplayBuffer:
@@ -72,7 +72,7 @@ class ReplayBuffer:
         Texts of the buffer seen several times would be overfitted, at the expense of texts outside it.
         """
         sample, order = self.points(points.width), np.random.default_rng((seed, 4)).permutation(len(self))
-        for share in np.array_split(order, n_passes(len(points))):
+        for share in np.array_split(order, n_epochs(len(points))):
             yield _joined(points, sample.take(share)), _joined(labels, self.labels.take(share))
 
     def prior_shift(self, labels: Rows, counts: I64, n_texts: int) -> F32:
@@ -81,7 +81,7 @@ class ReplayBuffer:
         All texts are the new ones, with `labels`, and `n_texts` earlier ones, `counts` of them with each label. Labels
         that no pass contains have a shift of 0.
         """
-        times, new = n_passes(len(labels)), np.bincount(labels.indices, minlength=labels.width)
+        times, new = n_epochs(len(labels)), np.bincount(labels.indices, minlength=labels.width)
         in_passes = (counts * (len(self) / max(n_texts, 1)) + times * new) / (len(self) + times * len(labels))
         overall = (counts + new) / (n_texts + len(labels))
         ratio = np.divide(in_passes, overall, where=in_passes > 0, out=np.ones(labels.width))
@@ -90,12 +90,12 @@ class ReplayBuffer:
     def with_more(self, points: Rows, labels: Rows, n_texts: int, seed: int) -> ReplayBuffer:
         """Sample these texts too, with the same probability as each of the `n_texts` before them."""
         rng = np.random.default_rng((seed, 3))
-        share = min(len(self) / max(n_texts, 1), self.most_texts / (n_texts + len(points)))
+        share = min(len(self) / max(n_texts, 1), self.max_texts / (n_texts + len(points)))
         old = np.flatnonzero(rng.random(len(self)) < share * n_texts / max(len(self), 1))
         own = np.flatnonzero(rng.random(len(points)) < share)
         both = _joined(self.points(points.width).take(old), points.take(own))
         owners = _joined(self.labels.take(old), labels.take(own))
-        return self.of(both, owners, seed, most_texts=self.most_texts, most_entries=self.most_entries)
+        return self.of(both, owners, seed, max_texts=self.max_texts, max_entries=self.max_entries)
 
     def to_arrays(self) -> Arrays:
         """Return the arrays that `of_arrays` takes."""
@@ -113,9 +113,9 @@ class ReplayBuffer:
         return cls(features.indptr, features.indices, values, labels)
 
 
-def n_passes(n_texts: int, *, scale: int = 45, fewest: int = 5, most: int = 20) -> int:
-    """Return the number of passes over further texts: it falls with the square root of their number."""
-    return int(np.clip(round(scale / max(n_texts, 1) ** 0.5), fewest, most))
+def n_epochs(n_texts: int, *, scale: int = 45, min_epochs: int = 5, max_epochs: int = 20) -> int:
+    """Return the number of epochs on further texts: it falls with the square root of their number."""
+    return int(np.clip(round(scale / max(n_texts, 1) ** 0.5), min_epochs, max_epochs))
 
 
 def _checked(indptr: NDArray[Any], indices: NDArray[Any], values: NDArray[Any], width: int) -> Rows:

@@ -29,7 +29,7 @@ from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
 from sparsenet.engines.network.parameters import pack_parameters
 from sparsenet.engines.network.sizing import fitted_options
 from sparsenet.engines.network.training import Trainer
-from sparsenet.engines.text.replay import ReplayBuffer, n_passes
+from sparsenet.engines.text.replay import ReplayBuffer, n_epochs
 from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.text.featuriser import extract
@@ -41,7 +41,7 @@ from sparsenet.storage.parts import pack_part, unpack_part
 COMPETING = 100
 #: Hidden units, and most features: together 0.8 GB with the optimizer's state.
 HIDDEN = 128
-MOST_FEATURES = 1 << 19
+MAX_FEATURES = 1 << 19
 #: The loss of training makes scores log-odds.
 AS_TRAINED = Calibration(steepness=1.0)
 
@@ -161,7 +161,7 @@ class NetworkModel:
         memory = (self.memory or ReplayBuffer.empty(len(places[1]))).moved(labels.width, places)
         shift = shift_share * memory.prior_shift(labels, fitted.seen.label_counts, fitted.seen.n_points)[:, None]
         fitted.network.output.bias.value += shift
-        steps, total = 0, n_passes(len(points))
+        steps, total = 0, n_epochs(len(points))
         for number, chosen in enumerate(memory.passes(points, labels, seed)):
             peak, final = (rate * (1 - done / total) for done in (number, number + 1))
             schedule = Schedule(peak=peak, decay="linear", final=final)
@@ -172,7 +172,7 @@ class NetworkModel:
         fitted.network.output.bias.value -= shift
         fitted.network.drop_state()
         kept = memory.with_more(points, labels, fitted.seen.n_points, seed) if self.memory else None
-        fitted = replace(fitted, seen=fitted.seen.counting(points, labels))
+        fitted = replace(fitted, seen=fitted.seen.with_points(points, labels))
         return replace(self, fitted=fitted, parameters=parameters, compact=False, memory=kept)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
@@ -245,7 +245,7 @@ class NetworkAnswers:
     ----------
     competing : int
         Labels of a text whose softmax gives its probabilities; all other labels get 0.
-    most_cells : int
+    max_cells : int
         Scores held at a time for texts that need the scores of all labels.
     """
 
@@ -253,7 +253,7 @@ class NetworkAnswers:
     words: Vocabulary
     exclusive: bool
     competing: int = COMPETING
-    most_cells: int = 1 << 22
+    max_cells: int = 1 << 22
 
     @property
     def n_labels(self) -> int:
@@ -281,7 +281,7 @@ class NetworkAnswers:
         for points in self._points(texts, threads):
             chosen = self._above(points, k, threshold, threads)
             full = [i for i, own in enumerate(chosen) if len(own) == k < self.n_labels]
-            step = max(1, self.most_cells // self.n_labels)
+            step = max(1, self.max_cells // self.n_labels)
             for begin in range(0, len(full), step):
                 rows = full[begin : begin + step]
                 again = self._above(points.take(np.array(rows)), self.n_labels, threshold, threads)

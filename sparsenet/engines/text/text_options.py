@@ -23,9 +23,9 @@ class TextOptions:
     features, holdout, linear : FeatureOptions, HoldoutOptions and LinearRules
     epochs : int or None
         None for ``"auto"``.
-    most_products : float
-        With ``method="auto"``, linear models are trained while a pass takes at most this many products of a feature and
-        a weight: two or three minutes of one core. Beyond, a network is trained, with some thousands of labels a step.
+    max_products : float
+        With ``method="auto"``, linear models are trained if an epoch takes at most this many products of a feature and
+        a weight: two or three minutes on one core. Otherwise a network is trained, with thousands of labels per step.
     """
 
     features: FeatureOptions = field(default_factory=FeatureOptions)
@@ -38,7 +38,7 @@ class TextOptions:
     memory_limit: int | None = None
     n_jobs: int | None = None
     verbose: bool | None = None
-    most_products: float = 5e10
+    max_products: float = 5e10
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> TextOptions:
@@ -74,9 +74,9 @@ class TextOptions:
         )
 
     def is_network(self, n_features: int, n_labels: int) -> bool:
-        """Tell whether to train a network, by the number of features in all texts and the number of labels."""
+        """Return whether to train a network, by the number of features in all texts and the number of labels."""
         if self.method == "auto":
-            return float(n_features) * n_labels > self.most_products
+            return float(n_features) * n_labels > self.max_products
         return self.method == "network"
 
 

@@ -21,16 +21,15 @@ from sparsenet.features.text.occurrences import FeatureOccurrence, occurrences
 
 @dataclass(frozen=True)
 class Part:
-    """The contribution of a feature to a score, over all its occurrences.
+    """The contribution of a feature to a score, summed over its occurrences.
 
     Attributes
     ----------
     name : str
-        A word, words, or characters, which begin with ``~``; ``^`` and ``$`` mark the start and the end of the text or
-        word.
+        A word n-gram, or ``~`` and a character n-gram. ``^`` and ``$`` mark the start and the end of the text or word.
     score : float
     spans : list of (int, int)
-        Its places in the text.
+        Start and end of each occurrence in the text.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Explanation:
     text : str
     label : object
     score, probability : float
-        The score, which is the sum of `bias` and the scores of all `parts`, and its probability.
+        The sum of `bias` and the scores of all `parts`, and the probability of that score.
     bias : float
         The same for every text.
     parts : list of Part
@@ -63,11 +62,11 @@ class Explanation:
 
     def characters(self) -> NDArray[np.float64]:
         """Spread each part's score over the characters it covers, (len(text),); the sum is ``score - bias``."""
-        found = np.zeros(len(self.text))
+        scores = np.zeros(len(self.text))
         for part in self.parts:
             for begin, end in part.spans:
-                found[begin:end] += part.score / len(part.spans) / (end - begin)
-        return found
+                scores[begin:end] += part.score / len(part.spans) / (end - begin)
+        return scores
 
     def __str__(self) -> str:
         r"""Return a table of the largest parts, for a terminal; control characters are shown as ``\xNN``."""
@@ -75,9 +74,9 @@ class Explanation:
         return "\n".join([self._head(), *(f"  {score:+.3f}  {name}" for name, score in self._table())])
 
     def terminal(self) -> str:
-        r"""Return the text with ANSI colours: on green for the label, on red against it, in white to stay legible.
+        r"""Return the text with ANSI colours: a green background for the label, a red one against it.
 
-        Control characters other than newlines and tabs are shown as ``\xNN``, so that the terminal does not obey them.
+        Control characters other than newlines and tabs are shown as ``\xNN``, so that they cannot control the terminal.
         """
         runs = ((printable(piece, lines=True), weight, strong) for piece, weight, strong in self._runs())
         return "".join(
@@ -107,7 +106,9 @@ class Explanation:
 
     def _table(self, max_parts: int = 20) -> Iterator[tuple[str, float]]:
         """Yield the summands of the score: the largest parts, the sum of all others, and the bias."""
-        shown = [part for part in self.parts[:max_parts] if abs(part.score) >= 0.0005]  # less would read as 0.000
+        shown = [
+            part for part in self.parts[:max_parts] if abs(part.score) >= 0.0005
+        ]  # smaller ones would read as 0.000
         yield from ((part.name, part.score) for part in shown)
         others = self.parts[len(shown) :]
         if others:
@@ -115,7 +116,7 @@ class Explanation:
         yield "(bias of every text)", self.bias
 
     def _runs(self) -> Iterator[tuple[str, float, float]]:
-        """Yield runs of characters of equal weight, the weight, and its share of the largest."""
+        """Yield runs of characters of equal weight, the weight, and its size relative to the largest."""
         weights = self.characters()
         largest = np.abs(weights).max(initial=0) or 1.0
         edges = [0, *(np.flatnonzero(np.diff(weights)) + 1).tolist(), len(weights)]
@@ -125,25 +126,25 @@ class Explanation:
 
 
 def explain(fitted: FittedText, text: str, label: Any = None, threads: int = 1) -> Explanation:
-    """Explain the score of a text for a label, by default for the best one."""
+    """Explain the score of a text for a label, by default the best one."""
     answers, text = fitted.answers, text.encode("utf-8", "replace").decode()
     words, n_labels = fitted.vocabulary, len(fitted.target.classes)
     point = words.points(extract(*kernels.join_texts([text]), words.rules, 1), 1)
     scores = both_classes(np.atleast_2d(answers.scores([text], threads)).reshape(1, -1), n_labels)[0]
-    number = int(scores.argmax()) if label is None else _number_of(label, fitted.target.classes)
-    contributions, bias = answers.contributions(point, number)
-    found: dict[int, list[FeatureOccurrence]] = {}
+    position = int(scores.argmax()) if label is None else _position_of(label, fitted.target.classes)
+    contributions, bias = answers.contributions(point, position)
+    by_slot: dict[int, list[FeatureOccurrence]] = {}
     for occurrence in occurrences(text, words.rules):
-        found.setdefault(occurrence.slot, []).append(occurrence)
+        by_slot.setdefault(occurrence.slot, []).append(occurrence)
     slots = words.slots[point.indices].tolist()
-    parts = [_part(found[slot], score) for slot, score in zip(slots, contributions.tolist(), strict=True)]
+    parts = [_part(by_slot[slot], score) for slot, score in zip(slots, contributions.tolist(), strict=True)]
     parts.sort(key=lambda part: -abs(part.score))
-    probability = float(answers.probabilities([text], threads)[0, number])
-    (name,) = fitted.target.classes[[number]].tolist()
-    return Explanation(text, name, float(scores[number]), probability, bias, parts)
+    probability = float(answers.probabilities([text], threads)[0, position])
+    (name,) = fitted.target.classes[[position]].tolist()
+    return Explanation(text, name, float(scores[position]), probability, bias, parts)
 
 
-def _number_of(label: Any, classes: NDArray[Any]) -> int:
+def _position_of(label: Any, classes: NDArray[Any]) -> int:
     found = np.flatnonzero(classes == label)
     if len(found) == 0:
         given = label.item() if isinstance(label, np.generic) else label

@@ -11,7 +11,7 @@ import numpy as np
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
 from sparsenet.engines.tree.machines import Level, Rules, search, train
-from sparsenet.engines.tree.tree_shape import CHILDREN, MOST_ROOTS, Shape, grow
+from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, Shape, grow
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
@@ -72,9 +72,9 @@ class FittedTree:
     def all_logits(self, points: Rows, *, beam: int, threads: int) -> Iterator[tuple[I64, I32, F32]]:
         """Yield blocks of points: numbers of their rows, labels that the beam meets (-1 for none), and their logits."""
         names, done = self.shape.labels, 0
-        most = min(len(names), CHILDREN * max(beam, MOST_ROOTS))
-        for block in points.blocks(max(1, CELLS_AT_A_TIME // most)):
-            labels, scores = search(self.levels, block, beam, most, threads, names)
+        max_scored = min(len(names), CHILDREN * max(beam, MAX_ROOTS))
+        for block in points.blocks(max(1, CELLS_AT_A_TIME // max_scored)):
+            labels, scores = search(self.levels, block, beam, max_scored, threads, names)
             # Finite, so that improbable labels keep their order.
             yield np.arange(done, done + len(block)), labels, np.maximum(logits(scores), np.finfo(np.float32).min)
             done += len(block)
@@ -103,7 +103,7 @@ def fit(
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
-    seen = LabelStats.of_rows(features.width, labels.width).counting(features, labels) if seen is None else seen
+    seen = LabelStats.of_rows(features.width, labels.width).with_points(features, labels) if seen is None else seen
     if scaling is None or scaling.kind == "none":
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)

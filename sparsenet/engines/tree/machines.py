@@ -19,7 +19,7 @@ Part = tuple[I64, I32, F32, I8, F32]
 OnProgress = Callable[[float], object]
 #: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
-#: `Rules.others` and `Rules.rarity` for few labels per point, and the share of their effect for frequent labels. They
+#: `Rules.others` and `Rules.rarity` for few labels per point, and the fraction of both for frequent labels. They
 #: help rare labels, but cost accuracy if points have many labels (bench/notes/trees.md).
 OTHERS, RARITY = 0.5, 0.25
 OF_FREQUENT_LABELS = 1 / 3
@@ -64,11 +64,11 @@ class Rules:
         `OTHERS` and `RARITY` fade to equal costs over `labels_range` labels per point, and to `OF_FREQUENT_LABELS` of
         their effect over `points_range` points per label.
         """
-        labels_a_point, points_a_label = (
+        labels_per_point, points_per_label = (
             len(labels.indices) / max(int(np.count_nonzero(counted)), 1) for counted in (np.diff(labels.indptr), counts)
         )
-        few_points = _fade(points_a_label, *points_range)
-        share = _fade(labels_a_point, *labels_range) * (few_points + OF_FREQUENT_LABELS * (1 - few_points))
+        few_points = _fade(points_per_label, *points_range)
+        share = _fade(labels_per_point, *labels_range) * (few_points + OF_FREQUENT_LABELS * (1 - few_points))
         return replace(self, others=OTHERS**share, rarity=RARITY * share)
 
 
@@ -125,7 +125,7 @@ def train(
 ) -> list[Level]:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    `on_progress` receives the share of the work done since its last call; all shares sum to 1.
+    `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
     """
     true_children, squared = _true_children(shape, labels), squares(points)
     if not np.isfinite(squared).all():
@@ -214,12 +214,12 @@ def _train_level(
     return Level(pointers.astype(np.int64), features, factors, weights, bias, children)
 
 
-def _group_nodes(entries: I64, least_entries: int, least_nodes: int) -> Iterator[slice]:
+def _group_nodes(entries: I64, min_entries: int, min_nodes: int) -> Iterator[slice]:
     """Group nodes so that each call has enough work; `entries` counts the entries before each node."""
     begin, n_nodes = 0, len(entries) - 1
     while begin < n_nodes:
-        enough = int(np.searchsorted(entries, entries[begin] + least_entries))
-        end = min(max(enough, begin + least_nodes), n_nodes)
+        enough = int(np.searchsorted(entries, entries[begin] + min_entries))
+        end = min(max(enough, begin + min_nodes), n_nodes)
         yield slice(begin, end)
         begin = end
 

@@ -15,7 +15,7 @@ from sparsenet.kernels.types import I32, I64
 #: Maximum children of a node, which the kernels train side by side.
 CHILDREN = 16
 #: Maximum number of root nodes, which are all scored for each point.
-MOST_ROOTS = 4
+MAX_ROOTS = 4
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Shape:
         return np.repeat(np.arange(len(counts)), counts)
 
 
-def bytes_a_feature(n_labels: int, threads: int) -> float:
+def bytes_per_feature(n_labels: int, threads: int) -> float:
     """Return the bytes for each column that growing a tree takes, the peak of training."""
     sums = 1 if n_labels <= CHILDREN else 2  # sums of a label's points, or of both halves of a set of labels
     return sums * SUM_BYTES * min(threads, n_labels)
@@ -55,7 +55,7 @@ def grow(
     used_labels = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
     rows = _unit_length(centroids(points, of_label, centroid_features, threads))
     capacities = [CHILDREN]
-    while -(-len(used_labels) // capacities[0]) > MOST_ROOTS:
+    while -(-len(used_labels) // capacities[0]) > MAX_ROOTS:
         capacities.insert(0, capacities[0] * CHILDREN)
     starts, levels = np.array([0, len(used_labels)]), []
     for level, capacity in enumerate(capacities):
@@ -97,8 +97,8 @@ def check(shape: Shape, n_labels: int) -> None:
         steps = np.diff(pointers)
         if pointers[0] != 0 or pointers[-1] != below or steps.min(initial=0) < 0 or steps.max(initial=0) > CHILDREN:
             raise ValueError(f"children must assign 0 to {CHILDREN} of the {below} nodes or leaves below to each node")
-    if sizes[0] > MOST_ROOTS:
-        raise ValueError(f"the top level of children must have at most {MOST_ROOTS} nodes, got {sizes[0]}")
+    if sizes[0] > MAX_ROOTS:
+        raise ValueError(f"the top level of children must have at most {MAX_ROOTS} nodes, got {sizes[0]}")
     if any(above > below for above, below in pairwise([*sizes, len(shape.labels)])):
         raise ValueError("a level must not have more nodes than the one below it")
     if shape.labels.max(initial=0) >= n_labels or np.bincount(shape.labels).max(initial=0) > 1:

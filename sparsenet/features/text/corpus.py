@@ -73,7 +73,7 @@ class Corpus:
         threads: int,
         memory_limit: int | None = None,
     ) -> Corpus:
-        """Extract the features of the texts of a file; each call of `read` yields its batches anew."""
+        """Extract the features of the texts of a file; each call of `read` yields all batches again."""
         spill, names = Spill.within(memory_limit), _LabelNames()
 
         def labelled() -> Iterator[Joined]:

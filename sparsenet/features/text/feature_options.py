@@ -26,11 +26,11 @@ class FeatureOptions:
         Whether to choose the lengths by the amount of text.
     bits : int
         Features are hashed into ``2**bits`` slots.
-    most_all_lengths : int
+    max_bytes_all_lengths : int
         Up to this many bytes of text the lengths are 3 to 5; with more, 4 alone does as well at half the cost.
-    most_characters : int
+    max_bytes_characters : int
         With more bytes of text, words are the only features.
-    most_characters_texts, most_characters_product : int
+    max_characters_texts, max_characters_product : int
         The same beyond the larger of two limits: this number of texts, and this product of bytes and mean length.
     sampled_bytes : int
         Bytes of text from which the mean length is estimated, so that a file need not be read to its end first.
@@ -40,28 +40,28 @@ class FeatureOptions:
     char_ngrams: tuple[int, int] | None = None
     auto_characters: bool = True
     bits: int = 22
-    most_all_lengths: int = 1 << 20
-    most_characters: int = 32 << 20
-    most_characters_texts: int = 2000
-    most_characters_product: int = 1 << 31
+    max_bytes_all_lengths: int = 1 << 20
+    max_bytes_characters: int = 32 << 20
+    max_characters_texts: int = 2000
+    max_characters_product: int = 1 << 31
     sampled_bytes: int = 8 << 20
 
     def rules(self, lengths: I64) -> FeatureRules:
         """Return the features of texts of these lengths, in bytes."""
         n_bytes, chars = int(lengths.sum()), self.char_ngrams
-        if self.auto_characters and n_bytes <= self._most_bytes_with_characters(lengths):
-            chars = (3, 5) if n_bytes <= self.most_all_lengths else (4, 4)
+        if self.auto_characters and n_bytes <= self._max_bytes_with_characters(lengths):
+            chars = (3, 5) if n_bytes <= self.max_bytes_all_lengths else (4, 4)
         low, high = chars or (1, 0)
         return FeatureRules(word_ngrams=self.word_ngrams, char_low=low, char_high=high, bits=self.bits)
 
     def are_decided(self, lengths: I64) -> bool:
-        """Tell whether further texts after these cannot change the features."""
-        enough = max(self.sampled_bytes, self._most_bytes_with_characters(lengths))
+        """Return whether further texts after these cannot change the features."""
+        enough = max(self.sampled_bytes, self._max_bytes_with_characters(lengths))
         return not self.auto_characters or int(lengths.sum()) > enough
 
-    def _most_bytes_with_characters(self, lengths: I64) -> float:
+    def _max_bytes_with_characters(self, lengths: I64) -> float:
         """Return the most bytes of text that still get character features."""
         sample = lengths[: int(np.searchsorted(np.cumsum(lengths), self.sampled_bytes, side="right")) + 1]
         mean = max(1.0, float(sample.mean()) if len(sample) else 1.0)
-        of_long_texts = max(self.most_characters_texts * mean, self.most_characters_product / mean)
-        return min(self.most_characters, of_long_texts)
+        of_long_texts = max(self.max_characters_texts * mean, self.max_characters_product / mean)
+        return min(self.max_bytes_characters, of_long_texts)

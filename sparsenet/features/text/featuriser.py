@@ -15,15 +15,15 @@ from sparsenet.core.validation import integer
 from sparsenet.features.text.spilling import Spill
 from sparsenet.kernels.types import I32, I64, U8
 
-#: UTF-8 bytes of texts one after another, and the offsets (n + 1,) at which each begins and ends.
+#: Concatenated UTF-8 texts, and the offsets (n + 1,) of their boundaries.
 Joined = tuple[U8, I64]
-#: Bytes of text for each call of the kernel, whose output buffers are reused.
+#: Bytes of text per kernel call; the output buffers are reused between calls.
 BLOCK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureRules:
-    """Which features texts have; `text_features` in ``_core.pyi`` documents the fields."""
+    """The kinds of features to extract; `text_features` in ``_core.pyi`` documents the fields."""
 
     word_ngrams: int = 2
     char_low: int = 3
@@ -57,9 +57,9 @@ def unicode_table() -> tuple[NDArray[np.uint16], I32]:
 
 @dataclass(frozen=True)
 class TextRows:
-    """Counted features: text i has ``slots[indptr[i] : indptr[i + 1]]``, with counts of at most 255.
+    """Feature counts of texts in CSR form: text i has ``slots[indptr[i] : indptr[i + 1]]``, with counts up to 255.
 
-    At most `part_features` features are processed at a time where each needs temporary arrays.
+    `parts` yields at most `part_features` features at a time, to bound temporary arrays.
     """
 
     indptr: I64
@@ -71,7 +71,7 @@ class TextRows:
         return len(self.indptr) - 1
 
     def parts(self) -> Iterator[tuple[slice, TextRows]]:
-        """Yield slices of texts, and the texts: at most `part_features` features at a time, but at least one text."""
+        """Yield slices and their texts: at most `part_features` features at a time, but at least one text."""
         begin = 0
         while begin < len(self):
             end = int(np.searchsorted(self.indptr, self.indptr[begin] + self.part_features, side="right")) - 1
@@ -82,14 +82,14 @@ class TextRows:
             begin = end
 
     def take(self, texts: I64, spill: Spill) -> TextRows:
-        """Gather the given texts, which must ascend."""
+        """Select texts by their positions, which must ascend."""
         lengths, chosen = np.diff(self.indptr), np.zeros(len(self), bool)
         chosen[texts] = True
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths[texts])))
         slots, counts = (spill.empty(int(indptr[-1]), kind) for kind in (np.int32, np.uint8))
         done = 0
-        for own, part in self.parts():
-            entries = np.repeat(chosen[own], np.diff(part.indptr))
+        for texts_of_part, part in self.parts():
+            entries = np.repeat(chosen[texts_of_part], np.diff(part.indptr))
             end = done + int(np.count_nonzero(entries))
             slots[done:end], counts[done:end] = part.slots[entries], part.counts[entries]
             done = end
@@ -104,26 +104,28 @@ def extract(text: U8, offsets: I64, rules: FeatureRules, threads: int) -> TextRo
 def extract_batches(batches: Iterable[Joined], rules: FeatureRules, threads: int, spill: Spill) -> TextRows:
     """Extract the features of batches of texts; large results go to temporary files."""
     slots, counts, lengths = spill.growing(np.int32), spill.growing(np.uint8), [np.zeros(1, np.int64)]
-    found, times = np.empty(0, np.int32), np.empty(0, np.uint8)
+    slot_buffer, count_buffer = np.empty(0, np.int32), np.empty(0, np.uint8)
     for text, offsets in batches:
         for begin, end in _blocks(offsets):
             block = offsets[begin : end + 1]
             room = kernels.text_room(block, *rules.as_tuple())
-            if room > len(found):
-                found, times = np.empty(room, np.int32), np.empty(room, np.uint8)
+            if room > len(slot_buffer):
+                slot_buffer, count_buffer = np.empty(room, np.int32), np.empty(room, np.uint8)
             ends = np.empty(end - begin, np.int64)
-            kernels.text_features(text, block, *unicode_table(), *rules.as_tuple(), ends, found, times, threads)
-            slots.append(found[: ends[-1]])
-            counts.append(times[: ends[-1]])
+            kernels.text_features(
+                text, block, *unicode_table(), *rules.as_tuple(), ends, slot_buffer, count_buffer, threads
+            )
+            slots.append(slot_buffer[: ends[-1]])
+            counts.append(count_buffer[: ends[-1]])
             lengths.append(np.diff(ends, prepend=0))
     return TextRows(np.cumsum(np.concatenate(lengths)), slots.joined(), counts.joined())
 
 
 def _blocks(offsets: I64) -> list[tuple[int, int]]:
     """Split texts into blocks of at most `BLOCK_BYTES`, but at least one text."""
-    n, begin, found = len(offsets) - 1, 0, []
+    n, begin, blocks = len(offsets) - 1, 0, []
     while begin < n:
         end = int(np.searchsorted(offsets, offsets[begin] + BLOCK_BYTES, side="right")) - 1
-        found.append((begin, max(end, begin + 1)))
-        begin = found[-1][1]
-    return found
+        blocks.append((begin, max(end, begin + 1)))
+        begin = blocks[-1][1]
+    return blocks

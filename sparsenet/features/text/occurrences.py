@@ -78,11 +78,11 @@ def occurrences(text: str, rules: FeatureRules) -> Iterator[FeatureOccurrence]:
             yield from _character_ngrams(token, rules)
 
 
-def _character_ngrams(token: _Token, rules: FeatureRules, most: int = 64) -> Iterator[FeatureOccurrence]:
-    """Yield the character n-grams of the first `most` code points of a word."""
+def _character_ngrams(token: _Token, rules: FeatureRules, max_characters: int = 64) -> Iterator[FeatureOccurrence]:
+    """Yield the character n-grams of the first `max_characters` code points of a word."""
     start_mark, end_mark = HashConstant.WORD_START, HashConstant.WORD_END
-    codes = [start_mark, *token.codes[:most], end_mark]
-    edges = [token.begin, *token.places[:most], token.end]
+    codes = [start_mark, *token.codes[:max_characters], end_mark]
+    edges = [token.begin, *token.places[:max_characters], token.end]
     for first in range(len(codes)):
         for n in range(rules.char_low, min(rules.char_high, len(codes) - first, len(codes) - 1) + 1):
             run = codes[first : first + n]

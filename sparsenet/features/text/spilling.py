@@ -21,9 +21,9 @@ SHARE = 16
 
 @dataclass(frozen=True)
 class Spill:
-    """Allocates arrays: in memory up to `most_bytes`, else in files in the folder that TMPDIR names."""
+    """Allocates arrays: in memory up to `max_bytes`, else in files in the folder that TMPDIR names."""
 
-    most_bytes: int
+    max_bytes: int
 
     @classmethod
     def within(cls, memory_limit: int | None) -> Spill:
@@ -33,7 +33,7 @@ class Spill:
     def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
         """Return an uninitialised array of `n` numbers."""
         n_bytes = n * np.dtype(dtype).itemsize
-        if n_bytes <= self.most_bytes:
+        if n_bytes <= self.max_bytes:
             return np.empty(n, dtype)
         with _disk_errors_named(n_bytes), _new_file() as file:
             _allocate(file, n_bytes)
@@ -41,14 +41,14 @@ class Spill:
 
     def growing(self, dtype: DTypeLike) -> SpillingArray:
         """Return an empty array that grows."""
-        return SpillingArray(np.dtype(dtype), self.most_bytes)
+        return SpillingArray(np.dtype(dtype), self.max_bytes)
 
 
 class SpillingArray:
     """An array that grows at its end, in memory, or in a file beyond a size."""
 
-    def __init__(self, dtype: np.dtype[Any], most_bytes: int, new_file: Callable[[], IO[bytes]] | None = None) -> None:
-        self._dtype, self._most_bytes, self._new_file = dtype, most_bytes, new_file or _new_file
+    def __init__(self, dtype: np.dtype[Any], max_bytes: int, new_file: Callable[[], IO[bytes]] | None = None) -> None:
+        self._dtype, self._max_bytes, self._new_file = dtype, max_bytes, new_file or _new_file
         self._room = np.empty(0, dtype)
         self._file: IO[bytes] | None = None
         self._size = 0
@@ -57,7 +57,7 @@ class SpillingArray:
         """Append a copy of some numbers."""
         end = self._size + len(piece)
         with _disk_errors_named(end * self._dtype.itemsize):
-            if self._file is None and end * self._dtype.itemsize > self._most_bytes:
+            if self._file is None and end * self._dtype.itemsize > self._max_bytes:
                 self._file = self._new_file()
                 self._file.write(self._room[: self._size].data)
                 self._room = np.empty(0, self._dtype)

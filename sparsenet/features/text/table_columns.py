@@ -73,7 +73,7 @@ def unpack(metadata: Mapping[str, Any]) -> KnownColumns | None:
 
 
 def is_row_of(line: str, known: KnownColumns) -> bool:
-    """Tell whether a line that was read as a text is really the header or first object of a table with these columns.
+    """Return whether a line that was read as a text is really the header or first object of a table with these columns.
 
     One column of texts is enough. A header has no blank after a comma; a text has one.
     """

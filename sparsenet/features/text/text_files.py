@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 
 from sparsenet.data import DataError, iter_table
 from sparsenet.data.columns import Column, check_apart
-from sparsenet.data.dialect import USUAL, Dialect
+from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.errors import quoted
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
@@ -39,7 +39,7 @@ class FileRules:
     target: Column | None = "label"
     label_delimiter: str | None = None
     format: str = "auto"
-    dialect: Dialect = USUAL
+    dialect: Dialect = DEFAULT
     batch_characters: int = 1 << 19
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ def read_texts(path: str | os.PathLike[str], rules: FileRules) -> TextFile:
 
 
 def is_json(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is named .json: it may or may not hold one object a line."""
+    """Return whether a file is named .json: it may or may not hold one object per line."""
     return os.fspath(path).lower().endswith(".json")
 
 
@@ -139,7 +139,7 @@ def _batches(path: str, rules: FileRules) -> Iterator[TextBatch]:
 
 def _check_no_columns(path: str, rules: FileRules) -> None:
     """Refuse options about columns for lines, which have none."""
-    usual = FileRules().options()
+    defaults = FileRules().options()
     for name, value in rules.options().items():
         if name != "format" and value != usual[name]:
             what = f"{name}={value!r} is for tables, and {name_of(path)} is read as lines with {LABEL} words"
@@ -152,7 +152,7 @@ def _may_have_missed_a_header(rules: FileRules, table: str | None) -> bool:
 
 
 def _reads_like_names(text: str, n_columns: int) -> bool:
-    """Tell whether a text reads like the names of at most `n_columns` columns."""
+    """Return whether a text reads like the names of at most `n_columns` columns."""
     names = text.split("\n")
     return len(names) <= n_columns and all(map(_NAME.fullmatch, names))
 

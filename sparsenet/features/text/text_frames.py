@@ -22,17 +22,17 @@ def labelled_columns(
     for files, which must be None.
     """
     texts, names = text_columns(text, of_frame=True), _names(X)
-    usual = texts == [TEXT]
-    if lazily(X) and (y is None or not usual):
+    is_default = texts == [TEXT]
+    if lazily(X) and (y is None or not is_default):
         raise ValueError(f"X must be a data frame that is there, got {type(X).__name__}{lazily(X)}")
     _refuse_unused(more, "files")
     if not names:
-        _refuse_unused({"text": None if usual else text}, "files, and data frames")
+        _refuse_unused({"text": None if is_default else text}, "files, and data frames")
     if y is not None or not names:
         _refuse_unused({"target": None if target == TARGET else target}, "files, and data frames without y")
     if y is None:
         return _with_labels(X, names, texts, target)
-    if usual and (len(names) == 1 or TEXT not in names):
+    if is_default and (len(names) == 1 or TEXT not in names):
         return X, y, None
     _check(names, "text", texts, "name them")
     return _texts(X, texts), y, _known(texts, None)

@@ -25,7 +25,7 @@ class WeightingRules:
 
     Attributes
     ----------
-    least_texts : int
+    min_texts : int
         Features of fewer texts are dropped: they need room and add no accuracy.
     few_texts : int
         With fewer texts than this, all features are kept, and the inverse document frequency has full weight.
@@ -36,21 +36,21 @@ class WeightingRules:
         Pseudo-count of texts when the labels of a feature are compared with the labels of all texts.
     pairs_at_a_time : int
         Pairs of a feature and a label counted at a time; all pairs may exceed memory.
-    most_cells : int
+    max_cells : int
         Largest table of features by labels; with few labels a table takes a third of the time of a list of pairs.
     """
 
-    least_texts: int = 2
+    min_texts: int = 2
     few_texts: int = 1000
     few_words: float = 2.5
     many_words: float = 40.0
     prior_texts: float = 2.0
     pairs_at_a_time: int = 1 << 24
-    most_cells: int = 1 << 26
+    max_cells: int = 1 << 26
 
-    def least_texts_of(self, n_texts: int) -> int:
+    def min_texts_of(self, n_texts: int) -> int:
         """Return the document frequency that a feature needs among `n_texts`."""
-        return self.least_texts if n_texts >= self.few_texts else 1
+        return self.min_texts if n_texts >= self.few_texts else 1
 
     def idf_power(self, rows: TextRows, rules: FeatureRules) -> float:
         """Return the power of the inverse document frequency for texts of this length.
@@ -74,13 +74,13 @@ def log_counts() -> F32:
     return (1 + np.log(np.maximum(np.arange(256), 1))).astype(np.float32)
 
 
-def _occurring(rows: TextRows, rules: FeatureRules, least: int) -> tuple[I32, I32]:
-    """Return the slots that occur in at least `least` texts, ascending, and the number of texts of each."""
+def _occurring(rows: TextRows, rules: FeatureRules, min_texts: int) -> tuple[I32, I32]:
+    """Return the slots that occur in at least `min_texts` texts, ascending, and the number of texts of each."""
     if 8 * len(rows.slots) < 1 << rules.bits:  # for few features a sort is faster than a table of all slots
         found, times = np.unique(rows.slots, return_counts=True)
-        return found[times >= least], times[times >= least].astype(np.int32)
+        return found[times >= min_texts], times[times >= min_texts].astype(np.int32)
     texts = _texts_of_slots(rows, rules)
-    slots = np.flatnonzero(texts >= least).astype(np.int32)
+    slots = np.flatnonzero(texts >= min_texts).astype(np.int32)
     return slots, texts[slots]
 
 
@@ -92,11 +92,11 @@ def _texts_of_slots(rows: TextRows, rules: FeatureRules) -> I32:
     return texts
 
 
-def _most_frequent(texts: I32, most: int) -> NDArray[np.bool_]:
-    """Return a mask of the `most` features with the most texts; ties go to the lower slot."""
-    border = np.partition(texts, -most)[-most]
+def _most_frequent(texts: I32, n_max: int) -> NDArray[np.bool_]:
+    """Return a mask of the `n_max` features with the most texts; ties go to the lower slot."""
+    border = np.partition(texts, -n_max)[-n_max]
     kept: NDArray[np.bool_] = texts > border
-    kept[np.flatnonzero(texts == border)[: most - np.count_nonzero(kept)]] = True
+    kept[np.flatnonzero(texts == border)[: n_max - np.count_nonzero(kept)]] = True
     return kept
 
 
@@ -119,13 +119,13 @@ class Vocabulary:
         rules: FeatureRules,
         rows: TextRows,
         labels: Rows,
-        most: int | None = None,
+        n_max: int | None = None,
         weighting: WeightingRules = WEIGHTING,
     ) -> Vocabulary:
-        """Choose features, at most `most` of them, and weight them by the labels of their texts."""
-        slots, texts = _occurring(rows, rules, weighting.least_texts_of(len(rows)))
-        if most is not None and len(slots) > most:
-            kept = _most_frequent(texts, most)
+        """Choose features, at most `n_max` of them, and weight them by the labels of their texts."""
+        slots, texts = _occurring(rows, rules, weighting.min_texts_of(len(rows)))
+        if n_max is not None and len(slots) > n_max:
+            kept = _most_frequent(texts, n_max)
             slots, texts = slots[kept], texts[kept]
         df = texts.astype(np.float64)
         bare = cls(rules, slots, np.ones(len(slots), np.float32))
@@ -165,7 +165,7 @@ class Vocabulary:
         """Add the features of further texts; also return the new positions of the old features."""
         texts = _texts_of_slots(rows, self.rules)
         texts[self.slots] = 0
-        new = np.flatnonzero(texts >= WEIGHTING.least_texts_of(len(rows))).astype(np.int32)
+        new = np.flatnonzero(texts >= WEIGHTING.min_texts_of(len(rows))).astype(np.int32)
         slots = np.concatenate((self.slots, new))
         # The labels that new features indicate are unknown: start from the median weight.
         idf = np.log((1 + n_before + len(rows)) / (1 + texts[new])) + 1
@@ -185,7 +185,7 @@ class Vocabulary:
         """Return the divergence of the labels of each feature's texts from the labels of all texts."""
         prior = np.bincount(labels.indices, minlength=labels.width) / max(len(labels.indices), 1)
         single = bool(np.all(np.diff(labels.indptr) == 1))
-        as_table = single and len(self) * labels.width <= weighting.most_cells
+        as_table = single and len(self) * labels.width <= weighting.max_cells
         pairs = np.full(len(df), float(labels.width)) if as_table else df if single else self._n_pairs(rows, labels)
         found = [np.empty(0)]
         for group in _groups(pairs, weighting.pairs_at_a_time):
@@ -238,13 +238,13 @@ class Vocabulary:
         return sparse.coo_array((ones, places), shape=(len(self.slots[group]), labels.width)).tocsr()
 
 
-def _groups(pairs: NDArray[np.float64], most: float) -> Iterator[slice]:
-    """Split features with these numbers of pairs into groups of at most `most` pairs, or of one feature."""
+def _groups(pairs: NDArray[np.float64], n_max: float) -> Iterator[slice]:
+    """Split features with these numbers of pairs into groups of at most `n_max` pairs, or of one feature."""
     ends = np.cumsum(pairs)
     begin = 0
     while begin < len(ends):
         before = ends[begin - 1] if begin else 0.0
-        end = max(int(np.searchsorted(ends, before + most, side="right")), begin + 1)
+        end = max(int(np.searchsorted(ends, before + n_max, side="right")), begin + 1)
         yield slice(begin, end)
         begin = end
 

@@ -6,7 +6,7 @@ shorter and less alike.
 
 A family completes each vector to the length `radius` (Neyshabur and Srebro 2015), so that the nearest direction has the
 largest inner product. Their radius is the maximum length. A few very long vectors would then make all others look
-alike, so here a given share of vectors may exceed the radius; they are hashed as if scaled down to it.
+alike, so here a given fraction of vectors may exceed the radius; they are hashed as if scaled down to it.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class LSHIndex:
         return IndexHits(np.concatenate(([0], np.cumsum(found))), ids[used], hits[used])
 
     def recall(self, hidden: F32, weight: F32, bias: F32, *, k: int, limit: int, shared: bool = False) -> float:
-        """Return the share of the points' exact top `k` labels that a query finds.
+        """Return the fraction of the points' exact top `k` labels that a query finds.
 
         With `shared`, all points share one list of `limit` labels; otherwise each point has its own.
         """
@@ -170,8 +170,8 @@ class LSHIndex:
             raise ValueError(f"codes of the index must be below {self.config.n_buckets}, got {codes.max()}")
         radius = float(np.asarray(state["radius"], np.float64)[0])
         n_rebuilds = int(np.asarray(state["n_rebuilds"], np.int64)[0])
-        least, most = float(TINY) / LENGTH, float(np.finfo(np.float32).max) * self.config.headroom
-        if not least <= radius <= most or n_rebuilds < 0:
+        lowest, highest = float(TINY) / LENGTH, float(np.finfo(np.float32).max) * self.config.headroom
+        if not lowest <= radius <= highest or n_rebuilds < 0:
             raise ValueError(f"radius or n_rebuilds of the index is out of range: {radius} and {n_rebuilds}")
         for name in ("center", "lengths"):
             if not np.isfinite(state[name]).all():

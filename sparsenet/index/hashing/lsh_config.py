@@ -32,7 +32,7 @@ class LSHConfig:
     probe_limit
         Labels examined per bucket at most. It bounds the cost of a query by ``n_tables * probe_limit`` per point.
     covered
-        Share of labels whose vector lengths the hashes distinguish; longer vectors count as equally long. At 1 all
+        Fraction of labels whose vector lengths the hashes distinguish; longer vectors count as equally long. At 1 all
         lengths count, but a single long vector then spoils the search for the others.
     headroom
         Label vectors may grow by about this factor before all labels are rehashed.
@@ -58,15 +58,15 @@ class LSHConfig:
     def __post_init__(self) -> None:
         if self.family not in get_args(Family):
             raise ValueError(f"family must be one of {', '.join(get_args(Family))}, got {self.family!r}")
-        for name, least, most in (
+        for name, low, high in (
             ("n_tables", 1, 4096),
             ("n_bits", 1, MAX_BITS),
             ("probe_limit", 1, 2**31 - 1),
             ("seed", 0, 2**63 - 1),
         ):
             value = getattr(self, name)
-            if not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(f"{name} must be an integer from {least} to {most}, got {value!r}")
+            if not isinstance(value, int) or not low <= value <= high:
+                raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}")
         if not 1 <= self.headroom < math.inf:
             raise ValueError(f"headroom must be at least 1, got {self.headroom!r}")
         if not 0 < self.covered <= 1:

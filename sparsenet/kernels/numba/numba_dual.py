@@ -9,8 +9,8 @@ from sparsenet.kernels.numba.numba_split_mix import GOLDEN, scrambled
 from sparsenet.kernels.types import F32, I32, I64
 
 _STILL, _USUAL_SQUARE = np.float32(1e-6), np.float32(1024)
-_MOST_SHORT_PASSES = 4
-_MOST_SHORT_STRIDES = 4
+_MAX_SHORT_PASSES = 4
+_MAX_SHORT_STRIDES = 4
 #: A label with at least this slack is padding: it starts at its optimum.
 PADDING = np.float32(1e29)
 
@@ -64,12 +64,12 @@ def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type:
             _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
             slack = (slacks[0][block], slacks[1][block])
             rest = np.float32(tolerance / np.float32(2))
-            full = most_epochs - min(_MOST_SHORT_STRIDES, most_epochs // 2)
+            full = most_epochs - min(_MAX_SHORT_STRIDES, most_epochs // 2)
             stride = np.float32(1) if epoch < full else np.float32(1) / np.float32(2 + epoch - full)
             out = (rest, stride, weight[block], alpha)
             active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
             epoch += 1
-            if violation > tolerance and active > 0 and in_a_row < _MOST_SHORT_PASSES:
+            if violation > tolerance and active > 0 and in_a_row < _MAX_SHORT_PASSES:
                 continue
             if everything and violation <= tolerance:
                 break

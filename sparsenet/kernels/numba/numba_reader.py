@@ -11,7 +11,7 @@ from sparsenet.kernels.numba.numba_common import checked
 from sparsenet.kernels.numba.numba_decimal import exact_jit, is_digit, read_double, read_float
 from sparsenet.kernels.types import F32, I32, I64, U8
 
-# RowError of csrc/io/reader.h
+# The values of RowError in csrc/io/reader.h.
 _NONE, _LABEL, _FEATURE, _REPEATED_FEATURE, _REPEATED_LABEL, _LABEL_COUNT, _SURPLUS_ROW = range(7)
 _NEWLINE, _TAB, _RETURN, _SPACE = ord("\n"), ord("\t"), ord("\r"), ord(" ")
 _COLON, _COMMA, _HASH, _MINUS = ord(":"), ord(","), ord("#"), ord("-")
@@ -137,8 +137,8 @@ def _read_label(text: U8, p: int, xmc: bool, n_labels: int) -> tuple[int, float]
         return (end if label < n_labels else -1), np.float64(label)
     end, value = read_double(text, p)
     if n_labels < 0:
-        told_apart = end < 0 or abs(value) < 9007199254740992.0 or _is_float(text, p, end)
-        return (end if told_apart else -1), value
+        is_exact = end < 0 or abs(value) < 9007199254740992.0 or _is_float(text, p, end)
+        return (end if is_exact else -1), value
     if not (0 <= value < n_labels and value == np.floor(value)):
         end = -1
     return end, value
@@ -146,7 +146,7 @@ def _read_label(text: U8, p: int, xmc: bool, n_labels: int) -> tuple[int, float]
 
 @exact_jit
 def _is_float(text: U8, p: int, end: int) -> bool:
-    """Return whether a number is written as a float: large integers in digits only may collide as floats."""
+    """Return whether a number has a point or exponent; large integers without one may collide as floats."""
     marks = 0
     for i in range(p, end):
         marks += text[i] == _DOT or text[i] == _LOWER_E or text[i] == _UPPER_E
@@ -155,7 +155,7 @@ def _is_float(text: U8, p: int, end: int) -> bool:
 
 @exact_jit
 def _parse_labels(text: U8, p: int, xmc: bool, n_labels: int, out: Any, n: int) -> tuple[int, int, int]:
-    """Return the position after the labels, the number of labels in `out`, and the position of a bad one (or -1)."""
+    """Return the position after the labels, the number of labels in `out`, and an invalid position (or -1)."""
     while True:
         token = p
         p, label = _read_label(text, p, xmc, n_labels)
@@ -171,7 +171,7 @@ def _parse_labels(text: U8, p: int, xmc: bool, n_labels: int, out: Any, n: int) 
 @exact_jit
 def _skip_query(text: U8, p: int, xmc: bool) -> int:
     """Return the position after an optional query id, or -1 if it is not a number."""
-    # Compare byte by byte: that stops at the newline that ends the text.
+    # Compare byte by byte, to stop at the newline that ends the text.
     if not (text[p] == _Q and text[p + 1] == _I and text[p + 2] == _D and text[p + 3] == _COLON):
         return p
     p += 4
@@ -185,7 +185,7 @@ def _skip_query(text: U8, p: int, xmc: bool) -> int:
 def _parse_features(
     text: U8, p: int, xmc: bool, first: int, end: int, indices: I32, values: F32, n: int
 ) -> tuple[int, int, int]:
-    """Return the position after the features, their number, and the position of a bad one (or -1)."""
+    """Return the position after the features, their number, and the position of an invalid one (or -1)."""
     p = _skip_blanks(text, p)
     while not _is_end(text[p], xmc):
         token = p
@@ -204,7 +204,7 @@ def _parse_features(
 
 @exact_jit
 def _sort(keys: Any) -> None:
-    """Sort by heapsort: NumPy's sort would take Numba seconds to compile, and rows are seldom unsorted."""
+    """Sort by heapsort: Numba would take seconds to compile NumPy's sort, and rows are rarely unsorted."""
     n = len(keys)
     for step in range(n // 2 + n):
         root, end = n // 2 - 1 - step, n
@@ -222,7 +222,7 @@ def _sort(keys: Any) -> None:
 
 
 @exact_jit
-def _is_rising(ids: Any) -> bool:
+def _is_ascending(ids: Any) -> bool:
     for i in range(1, len(ids)):  # noqa: SIM110, Numba has no generators in all()
         if ids[i - 1] >= ids[i]:
             return False
@@ -241,7 +241,7 @@ def _find_repeated(ids: Any) -> int:
 @exact_jit
 def _order_features(indices: I32, values: F32) -> int:
     """Sort the features of a row; return the position of a repeated one, or -1."""
-    if _is_rising(indices):
+    if _is_ascending(indices):
         return -1
     # (id, value) pairs as single integers, the id in the upper half
     bits = values.view(np.uint32)
@@ -258,7 +258,7 @@ def _order_features(indices: I32, values: F32) -> int:
 @exact_jit
 def _order_labels(labels: Any) -> int:
     """Sort the labels of a row; return the position of a repeated one, or -1."""
-    if _is_rising(labels):
+    if _is_ascending(labels):
         return -1
     _sort(labels)
     return _find_repeated(labels)

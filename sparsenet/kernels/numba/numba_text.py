@@ -1,4 +1,4 @@
-"""Turn texts into hashed features in Numba, with the same results as ``csrc/text/features.cpp``."""
+"""Extract hashed features of texts in Numba, with the same results as ``csrc/text/features.cpp``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparsenet.kernels.numba.numba_common import checked, close_gaps, jit, parallel_for
 from sparsenet.kernels.types import I32, I64, U8
 
-MOST_WORDS, LONGEST_WORD, MOST_COUNTED = 8, 64, 255
+MAX_WORDS, MAX_CHARACTERS, MAX_COUNT = 8, 64, 255
 _WORD, _MARK, _SYMBOL, _SINGLE, _IGNORED, _INNER = range(1, 7)
 _REPLACEMENT = 0xFFFD
 _START = np.uint64(0x243F6A8885A308D3)
@@ -20,7 +20,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
 _WORD_START, _WORD_END = 0x110000, 0x110001
 _HALF = np.uint64(32)
-# Indices into the reader state of a text.
+# Indices into the state of a text. `table` is a hash table from slots to positions + 1, with linear probing.
 _FOUND, _LENGTH, _PENDING, _SINGLE_WORD, _N_HISTORY = range(5)
 
 
@@ -35,7 +35,7 @@ def join_texts(texts: list[str]) -> tuple[U8, I64]:
 def text_room(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> int:
     """See `sparsenet/_core.pyi`."""
     _check_rules(word_ngrams, char_low, char_high, bits)
-    return int(_rooms(offsets, word_ngrams, char_low, char_high, bits).sum())
+    return int(_max_features(offsets, word_ngrams, char_low, char_high, bits).sum())
 
 
 @checked(
@@ -61,8 +61,8 @@ def text_features(
     if offsets[0] < 0 or np.any(offsets[1:] < offsets[:-1]) or offsets[-1] > len(text):
         raise ValueError("offsets must rise from 0 or more to at most the size of text")
     if len(pages) != 0x110000 >> 7 or len(entries) < (int(pages.max()) + 1) << 7:
-        raise ValueError("pages and entries are no table of Unicode")
-    starts = np.concatenate(([0], np.cumsum(_rooms(offsets, word_ngrams, char_low, char_high, bits))))
+        raise ValueError("pages and entries are not a Unicode table")
+    starts = np.concatenate(([0], np.cumsum(_max_features(offsets, word_ngrams, char_low, char_high, bits))))
     if len(slots) < starts[-1]:
         raise ValueError(f"slots must have room for {starts[-1]} features")
     rules = np.array([word_ngrams, char_low, char_high, bits])
@@ -74,19 +74,19 @@ def text_features(
 def _check_rules(word_ngrams: int, char_low: int, char_high: int, bits: int) -> None:
     lowest_high = char_low if char_high else 0
     for name, value, low, high in (
-        ("word_ngrams", word_ngrams, 1, MOST_WORDS),
-        ("char_low", char_low, 1, LONGEST_WORD),
-        ("char_high", char_high, lowest_high, LONGEST_WORD),
+        ("word_ngrams", word_ngrams, 1, MAX_WORDS),
+        ("char_low", char_low, 1, MAX_CHARACTERS),
+        ("char_high", char_high, lowest_high, MAX_CHARACTERS),
         ("bits", bits, 2, 30),
     ):
         if not low <= value <= high:
             raise ValueError(f"{name} must be from {low} to {high}, got {value}")
 
 
-def _rooms(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> I64:
+def _max_features(offsets: I64, word_ngrams: int, char_low: int, char_high: int, bits: int) -> I64:
     lengths = char_high - char_low + 1 if char_high else 0
     sizes: I64 = np.diff(offsets)
-    return np.minimum(sizes * (word_ngrams + 3 * lengths) + 2 * MOST_WORDS, 1 << bits)
+    return np.minimum(sizes * (word_ngrams + 3 * lengths) + 2 * MAX_WORDS, 1 << bits)
 
 
 @jit
@@ -103,13 +103,13 @@ def _extract_all(
     slots: I32,
     counts: U8,
 ) -> None:
-    places = np.zeros(1024, np.int32)
-    codes = np.zeros(LONGEST_WORD + 2, np.int64)
-    hashes = np.zeros(MOST_WORDS + 1, np.uint64)  # of the last n-grams, then of the current word
+    table = np.zeros(1024, np.int32)
+    codes = np.zeros(MAX_CHARACTERS + 2, np.int64)
+    hashes = np.zeros(MAX_WORDS + 1, np.uint64)  # of the last n-grams, then of the current word
     for i in range(first, last):
         row_slots, row_counts = slots[starts[i] : starts[i + 1]], counts[starts[i] : starts[i + 1]]
         state = np.zeros(5, np.int64)
-        places = _extract(
+        table = _extract(
             text[offsets[i] : offsets[i + 1]],
             pages,
             entries,
@@ -117,7 +117,7 @@ def _extract_all(
             state,
             codes,
             hashes,
-            places,
+            table,
             row_slots,
             row_counts,
         )
@@ -133,11 +133,11 @@ def _extract(
     state: I64,
     codes: I64,
     hashes: NDArray[np.uint64],
-    places: I32,
+    table: I32,
     slots: I32,
     counts: U8,
 ) -> I32:
-    hashes[MOST_WORDS] = _START
+    hashes[MAX_WORDS] = _START
     if rules[0] > 1:
         hashes[0] = _TEXT_START
         state[_N_HISTORY] = 1
@@ -146,17 +146,17 @@ def _extract(
     while at < len(text):
         code, at = _read_code(text, at)
         entry = entries[(np.int64(pages[code >> 7]) << 7) + (code & 127)]
-        places = _read(code + (entry >> 3), entry & 7, out, places)
-    places = _end_word(out, places)
+        table = _read(code + (entry >> 3), entry & 7, out, table)
+    table = _end_word(out, table)
     if state[_FOUND] > 0:
-        places = _add_token(_TEXT_END, False, out, places)
-    mask = len(places) - 1
+        table = _add_token(_TEXT_END, False, out, table)
+    mask = len(table) - 1
     for i in range(state[_FOUND]):
-        place = _hash_place(slots[i]) & mask
-        while places[place] != 0:
-            places[place] = 0
-            place = (place + 1) & mask
-    return places
+        at = _hash(slots[i]) & mask
+        while table[at] != 0:
+            table[at] = 0
+            at = (at + 1) & mask
+    return table
 
 
 @jit
@@ -181,11 +181,11 @@ def _read_code(text: U8, at: int) -> tuple[Any, int]:
 
 
 @jit
-def _read(folded: int, kind: int, out: Any, places: I32) -> I32:
+def _read(folded: int, kind: int, out: Any, table: I32) -> I32:
     state = out[1]
     if kind in (_WORD, _MARK):
         if state[_SINGLE_WORD] and kind == _WORD:
-            places = _end_word(out, places)
+            table = _end_word(out, table)
         if state[_PENDING]:
             _append(state[_PENDING], out)
             state[_PENDING] = 0
@@ -193,55 +193,55 @@ def _read(folded: int, kind: int, out: Any, places: I32) -> I32:
     elif kind == _INNER and state[_LENGTH] and not state[_PENDING] and not state[_SINGLE_WORD]:
         state[_PENDING] = folded
     elif kind != _IGNORED:
-        places = _end_word(out, places)
+        table = _end_word(out, table)
         if kind in (_SYMBOL, _INNER):
-            places = _add_token(_mixed(_chain(_START, np.uint64(folded))), True, out, places)
+            table = _add_token(_mixed(_chain(_START, np.uint64(folded))), True, out, table)
         if kind == _SINGLE:
             _append(folded, out)
             state[_SINGLE_WORD] = 1
-    return places
+    return table
 
 
 @jit
 def _append(code: int, out: Any) -> None:
     _, state, codes, hashes, _, _ = out
-    hashes[MOST_WORDS] = _chain(hashes[MOST_WORDS], np.uint64(code))
-    if state[_LENGTH] < LONGEST_WORD:
+    hashes[MAX_WORDS] = _chain(hashes[MAX_WORDS], np.uint64(code))
+    if state[_LENGTH] < MAX_CHARACTERS:
         codes[1 + state[_LENGTH]] = code
     state[_LENGTH] += 1
 
 
 @jit
-def _end_word(out: Any, places: I32) -> I32:
+def _end_word(out: Any, table: I32) -> I32:
     rules, state, _, hashes, _, _ = out
     if state[_LENGTH] > 0:
-        places = _add_token(_mixed(hashes[MOST_WORDS]), True, out, places)
+        table = _add_token(_mixed(hashes[MAX_WORDS]), True, out, table)
         if rules[2] > 0:
-            places = _add_characters(out, places)
-        hashes[MOST_WORDS] = _START
+            table = _add_characters(out, table)
+        hashes[MAX_WORDS] = _START
         state[_LENGTH] = 0
         state[_SINGLE_WORD] = 0
     if state[_PENDING]:
-        places = _add_token(_mixed(_chain(_START, np.uint64(state[_PENDING]))), True, out, places)
+        table = _add_token(_mixed(_chain(_START, np.uint64(state[_PENDING]))), True, out, table)
         state[_PENDING] = 0
-    return places
+    return table
 
 
 @jit
-def _add_token(word: np.uint64, alone: bool, out: Any, places: I32) -> I32:
+def _add_token(word: np.uint64, alone: bool, out: Any, table: I32) -> I32:
     rules, state, _, hashes, _, _ = out
     state[_N_HISTORY] = min(state[_N_HISTORY] + 1, rules[0])
     for k in range(state[_N_HISTORY] - 1, 0, -1):
         hashes[k] = _chain(hashes[k - 1], word)
-        places = _add(hashes[k], 0, out, places)
+        table = _add(hashes[k], 0, out, table)
     hashes[0] = _chain(_START, word)
-    return _add(hashes[0], 0, out, places) if alone else places
+    return _add(hashes[0], 0, out, table) if alone else table
 
 
 @jit
-def _add_characters(out: Any, places: I32) -> I32:
+def _add_characters(out: Any, table: I32) -> I32:
     rules, state, codes = out[0], out[1], out[2]
-    n = min(state[_LENGTH], LONGEST_WORD) + 2
+    n = min(state[_LENGTH], MAX_CHARACTERS) + 2
     codes[0] = _WORD_START
     codes[n - 1] = _WORD_END
     upper = 1 << (rules[3] - 1)
@@ -250,36 +250,36 @@ def _add_characters(out: Any, places: I32) -> I32:
         for i in range(begin, min(n, begin + rules[2])):
             value = _chain(value, np.uint64(codes[i]))
             if i + 1 - begin >= rules[1] and i + 1 - begin < n:
-                places = _add(value, upper, out, places)
-    return places
+                table = _add(value, upper, out, table)
+    return table
 
 
 @jit
-def _add(value: np.uint64, half: int, out: Any, places: I32) -> I32:
+def _add(value: np.uint64, half: int, out: Any, table: I32) -> I32:
     rules, state, _, _, slots, counts = out
     slot = np.int64(_mixed(value) >> np.uint64(65 - rules[3])) | half
-    mask = len(places) - 1
-    at = _hash_place(slot) & mask
-    while places[at] != 0:
-        if slots[places[at] - 1] == slot:
-            if counts[places[at] - 1] < MOST_COUNTED:
-                counts[places[at] - 1] += 1
-            return places
+    mask = len(table) - 1
+    at = _hash(slot) & mask
+    while table[at] != 0:
+        if slots[table[at] - 1] == slot:
+            if counts[table[at] - 1] < MAX_COUNT:
+                counts[table[at] - 1] += 1
+            return table
         at = (at + 1) & mask
     found = state[_FOUND]
     slots[found] = slot
     counts[found] = 1
-    places[at] = found + 1
+    table[at] = found + 1
     state[_FOUND] = found + 1
-    return _rehashed(places, slots, found + 1) if 2 * (found + 1) > len(places) else places
+    return _grown(table, slots, found + 1) if 2 * (found + 1) > len(table) else table
 
 
 @jit
-def _rehashed(places: I32, slots: I32, found: int) -> I32:
-    larger = np.zeros(2 * len(places), np.int32)
+def _grown(table: I32, slots: I32, found: int) -> I32:
+    larger = np.zeros(2 * len(table), np.int32)
     mask = len(larger) - 1
     for i in range(found):
-        at = _hash_place(slots[i]) & mask
+        at = _hash(slots[i]) & mask
         while larger[at] != 0:
             at = (at + 1) & mask
         larger[at] = i + 1
@@ -287,7 +287,7 @@ def _rehashed(places: I32, slots: I32, found: int) -> I32:
 
 
 @jit
-def _hash_place(slot: Any) -> Any:
+def _hash(slot: Any) -> Any:
     return np.int64((np.uint64(slot) * _MULTIPLIER) >> _HALF)
 
 

@@ -1,4 +1,4 @@
-"""The wide path, sparse weights from features directly to labels, in Numba."""
+"""Kernels of the wide path, sparse weights from features to labels, in Numba."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _label_centroids(
     out_data: F32,
     out_ends: I64,
 ) -> None:
-    # Accumulate densely and list the features present, so that clearing costs only those.
+    # Accumulate in a dense array, and list the features present, so that only those are cleared.
     total, present = np.zeros(n_features, np.float32), np.zeros(n_features, np.bool_)
     features, magnitudes = np.empty(n_features, np.int32), np.empty(n_features, np.float32)
     for label in range(first, last):
@@ -94,7 +94,7 @@ def _keep_largest(total: F32, features: I32, magnitudes: F32, budget: int) -> in
         for i in range(budget, features.size):
             if magnitudes[i] > worst[0] or (magnitudes[i] == worst[0] and features[i] < kept[0]):
                 replace_worst(kept, worst, features[i], magnitudes[i])
-    # With equal scores the heap sorts by id, so the features ascend.
+    # With equal scores the heap sorts by id, so features ascend.
     worst[:] = 0
     make_heap(kept, worst)
     sort_heap(kept, worst)
@@ -272,9 +272,9 @@ def _wide_gradient(
         for t in range(touched_indptr[label], touched_indptr[label + 1]):
             slot, total = touched_slots[t], np.float32(0)
             if dense_of[slot] >= 0:
-                values_of = dense[dense_of[slot]]
+                dense_row = dense[dense_of[slot]]
                 for i in range(row.size):
-                    total += row[i] * values_of[i]
+                    total += row[i] * dense_row[i]
             else:
                 for j in range(starts[slot], starts[slot + 1]):
                     total += row[rows[j]] * values[j]

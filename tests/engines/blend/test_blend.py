@@ -376,7 +376,7 @@ def test_frequent_features_list_their_strongest_points():
         np.hstack([features, np.zeros((200, 6))])
     )  # unused columns, so that points are not dense
     labels = Rows.of(sparse.csr_array(np.eye(4, dtype=np.float32)[rng.integers(0, 4, 200)]))
-    rules = NeighborRules(most_points=30)
+    rules = NeighborRules(max_points=30)
     found, _ = Neighbors.learn(Rows.of(among_others), labels, 50, seed=0, threads=1, rules=rules)
     index = found.index
     assert np.diff(index.indptr).tolist() == [30] * 5 + [0] * 6
@@ -395,7 +395,7 @@ def test_compares_long_points_by_their_strongest_features():
     labels = Rows.of(sparse.csr_array(np.eye(5, dtype=np.float32)[np.arange(100) // 20]))
     found, _ = Neighbors.learn(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
     few, many = (
-        replace(found, weights=np.ones(6, np.float32), rules=NeighborRules(most_comparisons=most)) for most in (60, 110)
+        replace(found, weights=np.ones(6, np.float32), rules=NeighborRules(max_comparisons=most)) for most in (60, 110)
     )
     asked = Rows.of(sparse.csr_array(np.float32([[5, 1, 4, 3, 2, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]])))
     near, products = few.nearest(asked, 100, 1)
@@ -838,9 +838,9 @@ class TestTimeBudget:
     def test_keeps_a_network_after_a_third_of_its_passes(self):
         within, options = network_part.within, NetworkOptions.of({})
         with pytest.warns(UserWarning, match=r"none: 1\.9 s are left"):
-            assert within(options, 1.9, 10, passes=2) is None
-        assert within(options, 2.1, 10, passes=2).time_budget == 2.1
-        assert within(options, 1, 25, passes=0).time_budget == 2.5
+            assert within(options, 1.9, 10, epochs=2) is None
+        assert within(options, 2.1, 10, epochs=2).time_budget == 2.1
+        assert within(options, 1, 25, epochs=0).time_budget == 2.5
 
     @pytest.mark.parametrize(("passes", "kept"), [(19, False), (20, True)])
     def test_drops_a_network_before_a_third_of_its_passes(self, monkeypatch, passes, kept):
@@ -855,7 +855,7 @@ class TestTimeBudget:
             warnings.simplefilter("always")
             model = blend(time_budget=3600).fit(X, Y)
         assert (model.network_ is not None) == kept
-        words = "it took 19 of the 20 passes or more that make it useful"
+        words = "it took 19 of the 20 epochs or more that make it useful"
         assert [str(one.message).rpartition("none: ")[2] for one in said] == [words] * (not kept)
         assert blend().fit(X, Y).network_ is not None, "without a budget it is what was asked for"
 
@@ -897,7 +897,7 @@ class TestCheckpoint:
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
         assert cut.network_ is None, "a tenth of its passes is worth nothing yet"
-        assert checkpoints.is_there(tmp_path / "state")
+        assert checkpoints.checkpoint_exists(tmp_path / "state")
         before = next(steps)
         cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
         assert 0 < next(steps) - before < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
@@ -908,7 +908,9 @@ class TestCheckpoint:
         network = ExtremeClassifier(**SMALL, random_state=0)
         network.fit(X, Y, checkpoint=tmp_path / "state")
         monkeypatch.setattr(fit_tree, "fit", None)
-        with pytest.raises(CheckpointError, match=r"left by ExtremeClassifier\.fit, and this is BlendClassifier\.fit"):
+        with pytest.raises(
+            CheckpointError, match=r"written by ExtremeClassifier\.fit, and this is BlendClassifier\.fit"
+        ):
             blend().fit(X, Y, checkpoint=tmp_path / "state", resume=True)
 
     @pytest.mark.parametrize(
@@ -934,7 +936,7 @@ class TestCheckpoint:
         interrupted_at(monkeypatch, 20)
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
-        assert checkpoints.is_there(tmp_path / "state")
+        assert checkpoints.checkpoint_exists(tmp_path / "state")
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
     def test_keeps_a_network_after_the_epochs_found(self, tmp_path, monkeypatch):
@@ -972,7 +974,9 @@ class TestCheckpoint:
 
     def test_a_network_rejects_the_checkpoint_of_a_blend(self, tmp_path):
         blend().fit(X, Y, checkpoint=tmp_path / "state")
-        with pytest.raises(CheckpointError, match=r"left by BlendClassifier\.fit, and this is ExtremeClassifier\.fit"):
+        with pytest.raises(
+            CheckpointError, match=r"written by BlendClassifier\.fit, and this is ExtremeClassifier\.fit"
+        ):
             ExtremeClassifier(**SMALL, random_state=0).fit(X, Y, checkpoint=tmp_path / "state", resume=True)
 
     def test_rejects_what_a_checkpoint_cannot_hold(self, tmp_path):

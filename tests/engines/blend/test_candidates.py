@@ -51,7 +51,7 @@ def test_candidates_hold_what_each_part_computes(model, k):
         assert max(map(len, expected)) > 20, "neighbors propose labels that the tree misses"
 
 
-def test_the_opinion_takes_the_weight_of_missing_neighbors(model):
+def test_the_network_replaces_missing_neighbors(model):
     """A point of no features has no neighbors, whatever k is."""
     found, of_two = proposed(model, NOTHING, 20, 50), proposed(model, NOTHING, 20, 0)
     assert found.valid.sum() == 20
@@ -92,11 +92,11 @@ def test_given_weights_replace_the_lookup(model, monkeypatch):
         np.testing.assert_array_equal(found, own)
 
 
-@pytest.mark.parametrize(("unwanted", "expected"), [(0, 20), (13, 33)])
-def test_the_beam_widens_for_unwanted_labels(without_network, monkeypatch, unwanted, expected):
+@pytest.mark.parametrize(("n_dropped", "expected"), [(0, 20), (13, 33)])
+def test_the_beam_widens_for_unwanted_labels(without_network, monkeypatch, n_dropped, expected):
     asked, rank = [], FittedTree.rank
     monkeypatch.setattr(FittedTree, "rank", lambda tree, *a, **how: asked.append(how["beam"]) or rank(tree, *a, **how))
-    proposed(without_network, NOISY[:3], 20, 5, unwanted=unwanted)
+    proposed(without_network, NOISY[:3], 20, 5, n_dropped=n_dropped)
     assert asked == [expected]
 
 

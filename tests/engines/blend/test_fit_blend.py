@@ -33,8 +33,8 @@ ALWAYS, NEVER = Rule("P@k", standard_errors=-1e9, min_gain=-1.0), Rule("P@k", st
 #: Which parts go without the hold-out, for `N` points.
 REGIMES = {
     "no part": HoldoutSize(),
-    "the network": HoldoutSize(least=160, from_network=N),
-    "network and tree": HoldoutSize(least=160, from_network=N, from_tree=N),
+    "the network": HoldoutSize(min_held=160, from_network=N),
+    "network and tree": HoldoutSize(min_held=160, from_network=N, from_tree=N),
 }
 
 

@@ -51,7 +51,7 @@ def options(**parameters) -> HoldoutOptions:
 
 
 #: As if a second training would take minutes from 11 labels and 101 pairs of a text and a label on.
-ONCE = {"most_measured": 10, "most_pairs": 100}
+ONCE = {"max_measured": 10, "max_pairs": 100}
 
 
 class TrainedOnce(TextClassifier):
@@ -172,7 +172,7 @@ def test_uses_as_many_folds_as_needed():
             len(np.unique(others))
             == len(others)
             == max(len(others), min(n, HoldoutOptions.enough))
-            <= HoldoutOptions.most
+            <= HoldoutOptions.max_texts
         )
         for turn in held.turns:
             assert sorted([*turn.kept, *turn.held]) == list(range(n))
@@ -270,7 +270,7 @@ def test_bounds_the_steepness_and_the_shifts():
     scores, labels, counts, _ = too_low(2000, [0.7, 0.2, 0.1])
     assert calibrating.fit_softmax(scores * np.float32(0.05), labels, counts).steepness == STEEPNESS[1]
     assert np.abs(calibrating.fit_softmax(scores, labels, counts).shifts).max() > 0.1
-    bounded = calibrating.fit_softmax(scores, labels, counts, most_shift=0.01)
+    bounded = calibrating.fit_softmax(scores, labels, counts, max_shift=0.01)
     assert np.abs(bounded.shifts).max() == pytest.approx(0.01)
 
 
@@ -531,7 +531,7 @@ def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels():
     points, labels = rows([[int(i)] for i in rng.integers(50, size=200)], 50), rows([[i % 40] for i in range(200)], 40)
     whole = linear.train(points, labels, LinearRules(), 0, 1)
     done: list[int] = []
-    in_parts = LinearRules(least_work=1, blocks_a_thread=1)
+    in_parts = LinearRules(min_work=1, blocks_per_thread=1)
     found = linear.train(points, labels, in_parts, 0, 1, on_progress=done.append)
     assert done == [16, 16, 8]
     np.testing.assert_array_equal(found, whole)
@@ -540,7 +540,7 @@ def test_splitting_kernel_calls_changes_nothing_and_reports_all_labels():
 class InParts(TextClassifier):
     def _options(self) -> TextOptions:
         found = super()._options()
-        return replace(found, linear=replace(found.linear, least_work=1))
+        return replace(found, linear=replace(found.linear, min_work=1))
 
 
 @pytest.mark.parametrize("verbose", [0, None, 1])
@@ -548,4 +548,4 @@ def test_shows_progress_on_request(verbose, monkeypatch, capsys):
     monkeypatch.setattr(progress, "A_MOMENT", 0.0)
     InParts(random_state=0, n_jobs=1, validation_fraction=0, verbose=verbose).fit(*many_topics(40, 5, seed=3))
     shown = capsys.readouterr().err
-    assert ("200 texts 100%" in shown) == (verbose == 1), "the tests' stderr is no terminal"
+    assert ("200 texts 100%" in shown) == (verbose == 1), "the tests' stderr is not a terminal"

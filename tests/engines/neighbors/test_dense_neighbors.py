@@ -68,28 +68,28 @@ def test_points_with_half_of_all_values_are_dense(there, expected):
 @pytest.mark.parametrize(("numbers", "left"), [(TABLE.size, 700), (TABLE.size - 1, 699), (100 * 24 + 5, 100), (3, 1)])
 def test_compares_a_sample_of_too_many_points(numbers, left):
     points = rows(TABLE)
-    found = limit_dense(points, seed=0, most_numbers=numbers)
+    found = limit_dense(points, seed=0, max_cells=numbers)
     lengths = np.diff(found.indptr)
     assert (len(found), found.width, np.count_nonzero(lengths)) == (700, 24, left)
     stay = np.flatnonzero(lengths)
     np.testing.assert_array_equal(found.data, points.take(stay).data)
     if numbers > 24:
-        np.testing.assert_array_equal(dense_ids(transpose(found), most_numbers=numbers), stay)
-    assert (limit_dense(points, seed=0, most_numbers=numbers).data == found.data).all()
+        np.testing.assert_array_equal(dense_ids(transpose(found), max_cells=numbers), stay)
+    assert (limit_dense(points, seed=0, max_cells=numbers).data == found.data).all()
     sparse_ones = rows(np.where(RNG.random((500, 40)) < 0.1, 1, 0))
     assert limit_dense(sparse_ones, seed=0) is sparse_ones
 
 
 def test_compares_all_dense_points():
     """An index of each feature's strongest points would miss the nearest ones."""
-    found = learnt(rows(TABLE), most_points=30)
+    found = learnt(rows(TABLE), max_points=30)
     assert (np.diff(found.index.indptr) == 700).all()
     unit = TABLE / np.linalg.norm(TABLE, axis=1, keepdims=True)
     near = found.nearest(rows(TABLE[:50]), 5, 1)[0]
     expected = np.argsort(-unit[:50] @ unit.T, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(np.sort(near, axis=1), np.sort(expected, axis=1))
     padded = np.hstack([TABLE, np.zeros((700, 30))])  # most values are zero
-    cut = learnt(rows(padded), most_points=30)
+    cut = learnt(rows(padded), max_points=30)
     assert (np.diff(cut.index.indptr)[:24] == 30).all()
     assert (np.sort(cut.nearest(rows(padded[:50]), 5, 1)[0], axis=1) != np.sort(expected, axis=1)).any()
 
@@ -107,7 +107,7 @@ def test_a_table_uses_its_neighbors(tmp_path, n_jobs):
 
 
 def test_a_large_table_uses_a_sample():
-    found = learnt(rows(TABLE), most_numbers=150 * 24)
+    found = learnt(rows(TABLE), max_cells=150 * 24)
     assert len(np.unique(found.index.indices)) == 150
     others = np.setdiff1d(np.arange(700), found.index.indices)
     weights = found.vote_weights(rows(TABLE[others]), 5, 1)
@@ -120,7 +120,7 @@ def test_a_large_table_uses_a_sample():
 
 
 def test_may_compare_fewer_points_than_vote():
-    found = learnt(rows(TABLE), most_numbers=7 * 24)
+    found = learnt(rows(TABLE), max_cells=7 * 24)
     near, products = found.nearest(rows(TABLE[:20]), 50, 1)
     assert (near.shape, products.shape) == ((20, 50), (20, 50))
     assert (products[:, 7:] == 0).all()
@@ -175,9 +175,9 @@ def test_a_sample_of_dense_points_is_dense():
     """A sample may have slightly less than half of its values."""
     points = rows(np.maximum(RNG.normal(0.01, 1, size=(4000, 16)), 0))
     assert are_dense(points)
-    samples = [limit_dense(points, seed=seed, most_numbers=300 * 16) for seed in range(20)]
+    samples = [limit_dense(points, seed=seed, max_cells=300 * 16) for seed in range(20)]
     assert min(len(sample.indices) for sample in samples) < 300 * 8
-    assert all(len(dense_ids(transpose(sample), most_numbers=300 * 16)) == 300 for sample in samples)
+    assert all(len(dense_ids(transpose(sample), max_cells=300 * 16)) == 300 for sample in samples)
 
 
 def test_a_sample_measures_feature_rarity():
@@ -188,10 +188,10 @@ def test_a_sample_measures_feature_rarity():
     points = rows(features)
     weights = []
     for numbers in (8000, 800):
-        held = limit_dense(points, seed=0, most_numbers=numbers)
+        held = limit_dense(points, seed=0, max_cells=numbers)
         weights.append(neighbors_module._weigh_features(held, transpose(held), 1.0)[1])
     np.testing.assert_allclose(weights[1], weights[0], rtol=0.05)
-    rules = NeighborRules(most_numbers=800)
+    rules = NeighborRules(max_cells=800)
     assert len(Neighbors.learn(points, labels, 3, seed=0, threads=1, rules=rules)[0].labels) == 2000
 
 

@@ -145,7 +145,9 @@ def test_a_damaged_checkpoint_is_a_checkpoint_error(tmp_path):
     data = next(run.glob("arrays-*"))
     raw = data.read_bytes()
     data.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
-    with pytest.raises(CheckpointError, match=r"cannot be read: .*SHA-256.*; or remove it to start afresh"):
+    with pytest.raises(
+        CheckpointError, match=r"cannot be read: .*SHA-256.*; or remove it to start again from the beginning"
+    ):
         resumed("plain", run, Batches())
 
 

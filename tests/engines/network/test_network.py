@@ -209,7 +209,7 @@ def test_reweighted_losses_estimate_the_full_loss(sampler):
 
 
 def test_rejects_layers_that_do_not_fit():
-    with pytest.raises(ValueError, match="layer 2 takes 8 inputs, the one below has 16 outputs"):
+    with pytest.raises(ValueError, match="layer 2 takes 8 inputs, but the layer below has 16 outputs"):
         Network(input=SparseInput(D, 16), output=SampledOutput(8, L, sampler=AllSampler(), loss=BinaryCrossEntropy()))
     twins = [Dense(16, 16), Dense(16, 8)]
     with pytest.raises(ValueError, match=r"two layers have weights called 'dense.weight'"):
@@ -220,7 +220,7 @@ def test_rejects_layers_that_do_not_fit():
         )
     with pytest.raises(ValueError, match="needs hidden units"):
         SampledOutput(0, L, sampler=AllSampler(), loss=BinaryCrossEntropy())
-    with pytest.raises(ValueError, match="per_sample=True works on the deep path alone"):
+    with pytest.raises(ValueError, match="per_sample=True supports the deep path only"):
         network(8, per_sample=True)
 
 

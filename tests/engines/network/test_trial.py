@@ -44,7 +44,7 @@ from tests.support.networks import FEATURES, TRUTH, RuledClassifier, assert_equa
 N, FAST = 1600, {"random_state": 0, "n_jobs": 1, "batch_size": 32, "epochs": 6, "verbose": 0}
 NOISY = planted.generate(planted.Shape.with_labels(2500, features=10_000, points=N, test_points=600))
 #: Trials run with only ten labels and a thousand points.
-RULES = replace(AUTO, all_labels=10, trial_from=1000, least_held=200)
+RULES = replace(AUTO, all_labels=10, trial_from=1000, min_held=200)
 #: Rules that a share of right labels never fulfils, and always.
 NEVER, ALWAYS = Rule("P@k", min_gain=2.0), Rule("P@k", standard_errors=-np.inf, min_gain=-2.0)
 
@@ -210,7 +210,7 @@ def test_improvement_must_exceed_chance():
 
 
 #: The first of six epochs learns everything, on any measure.
-NOTHING_TO_GAIN = replace(RULES, most_epochs=6, least_steps=1, trial=TrialRules(passes=NEVER))
+NOTHING_TO_GAIN = replace(RULES, max_epochs=6, min_steps=1, trial=TrialRules(passes=NEVER))
 
 
 @pytest.mark.parametrize("data", DATA)
@@ -219,7 +219,7 @@ def test_skips_epochs_that_gain_nothing(data):
     watcher = SimpleNamespace(on_batch=lambda progress: planned.add((progress.epoch, progress.epochs)))
     model = fitted(data, rules=NOTHING_TO_GAIN, epochs="auto", callbacks=[watcher])
     assert (model.n_iter_, model.choices_["epochs"][0]) == (3, 3)
-    assert model.choices_["epochs"][1].startswith("the first 2 passes: ")
+    assert model.choices_["epochs"][1].startswith("the first 2 epochs: ")
     assert planned == {(0, 6), (1, 6), (2, 3)}
     given = fitted(data, rules=NOTHING_TO_GAIN)
     assert given.n_iter_ == 6  # six given epochs are kept
@@ -340,7 +340,7 @@ def test_training_ends_early_if_one_epoch_learns_all_labels():
     """One feature determines one label, and each point has one: there is nothing else to learn."""
     X = sparse.csr_array(np.tile(np.eye(40), (N // 40, 1)))
     model = classifier(epochs="auto").fit(X, X)
-    planned = -(-RULES.least_steps // -(-(N - 200) // FAST["batch_size"]))
+    planned = -(-RULES.min_steps // -(-(N - 200) // FAST["batch_size"]))
     assert model.n_iter_ == -(-planned // RULES.trial_after) + 1 < planned
 
 
@@ -443,7 +443,7 @@ def test_counts_each_label_once():
 
 def test_the_final_evaluation_is_bounded():
     made, trial = network(16), held_out()
-    scored = trial._scored(made, 1, lambda: None, most_points=50)
+    scored = trial._scored(made, 1, lambda: None, max_points=50)
     assert len(scored.right) == 50
     one = trial.held_out.features.take(np.array([0, len(FEATURES) - 1]))
     np.testing.assert_allclose(scored.scores[[0, -1], 0], made.topk(one, 1, 1)[1][:, 0], rtol=1e-5)
@@ -455,7 +455,7 @@ def test_unknown_labels_do_not_affect_calibration():
     unknown = sparse.csr_array((len(TRUTH), TRUTH.width))
     assert correct(Trial(epochs=1, held_out=Validation(FEATURES, unknown)), made) == ScoreCorrection()
     n_true = len(TRUTH.indices)
-    assert correct(held_out(least_true=n_true + 1), made) == ScoreCorrection() != correct(held_out(), made)
+    assert correct(held_out(min_true=n_true + 1), made) == ScoreCorrection() != correct(held_out(), made)
 
 
 def test_chooses_the_weight_of_counts_if_scores_are_not_calibrated():
@@ -495,7 +495,7 @@ def test_probabilities_are_calibrated(data):
         return -np.where(Y.toarray() != 0, np.log(p), np.log1p(-p)).sum(axis=1).mean(), model
 
     calibrated, model = surprise()
-    plain, raw = surprise(least_true=10**9)
+    plain, raw = surprise(min_true=10**9)
     assert calibrated < 0.98 * plain
     np.testing.assert_array_equal(model.topk_numbers(X, 3)[0], raw.topk_numbers(X, 3)[0])
 

@@ -202,9 +202,9 @@ def test_pointers_and_ids_round_trip():
         ({"indptr.lengths": np.array([-1, 3])}, "indptr.lengths must be a list of unsigned integers"),
         ({"matrix.shape": np.array([1 << 40, 1 << 40])}, "bytes of codes for"),
         ({"matrix.shape": np.array([-4, 2])}, "matrix.shape must be a list of sizes"),
-        ({"matrix.codes": np.array([255, 255, 255], np.uint8)}, "holds codes that stand for nothing"),
+        ({"matrix.codes": np.array([255, 255, 255], np.uint8)}, "holds codes outside of its list of values"),
         ({"matrix.codes": np.zeros(9, np.uint8)}, "9 bytes of codes for 12 values"),
-        ({"matrix.levels": np.zeros(0, np.int8)}, "matrix is not made of codes"),
+        ({"matrix.levels": np.zeros(0, np.int8)}, "matrix must have codes"),
     ],
 )
 def test_rejects_damaged_packing(change, message):

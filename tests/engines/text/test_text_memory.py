@@ -50,7 +50,7 @@ def test_weighs_features_in_groups(kind):
     expected = Vocabulary.learn(rules, rows, labels).weights
     rows = replace(rows, part_features=999)
     assert len(list(rows.parts())) > 2
-    for weighting in (WeightingRules(pairs_at_a_time=500), WeightingRules(pairs_at_a_time=500, most_cells=0)):
+    for weighting in (WeightingRules(pairs_at_a_time=500), WeightingRules(pairs_at_a_time=500, max_cells=0)):
         found = Vocabulary.learn(rules, rows, labels, weighting=weighting)
         np.testing.assert_array_equal(found.weights, expected)
 
@@ -85,7 +85,7 @@ def test_rare_words_weigh_more_in_longer_texts(n_words, word_ngrams, power):
     in_one_text, in_all = (np.log(10 / 2) + 1) ** power, 1
     few = Vocabulary.learn(rules, rows, one).weights
     assert few.max(initial=1) == pytest.approx(np.log(10 / 2) + 1 if n_words > 1 else few.max(initial=1))
-    weights = Vocabulary.learn(rules, rows, one, weighting=WeightingRules(few_texts=9, least_texts=1)).weights
+    weights = Vocabulary.learn(rules, rows, one, weighting=WeightingRules(few_texts=9, min_texts=1)).weights
     assert weights.max(initial=1) == pytest.approx(in_one_text, rel=0.06)  # ends of texts give n-grams too
     assert weights.min(initial=1) == in_all
 
@@ -210,7 +210,7 @@ def test_does_not_pickle_caches():
 class Sparse(TextClassifier):
     def _options(self) -> TextOptions:
         found = super()._options()
-        return replace(found, linear=replace(found.linear, most_dense=1000))
+        return replace(found, linear=replace(found.linear, max_dense_weights=1000))
 
 
 @pytest.mark.parametrize("n_labels", [17, 64])

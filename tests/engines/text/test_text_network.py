@@ -50,7 +50,7 @@ class Hasty(TextClassifier):
     """Trains networks of little data already."""
 
     def _options(self) -> TextOptions:
-        return replace(super()._options(), most_products=1e4)
+        return replace(super()._options(), max_products=1e4)
 
 
 def test_many_labels_choose_the_network():
@@ -114,7 +114,7 @@ def test_several_labels_a_text():
     for text, own in zip(both[:100], answers[:100], strict=True):
         assert own == [] or own[0] == model.predict_one(text)
     assert model.predict_proba(both[:10]).shape == (10, 30)
-    in_parts = replace(model._fitted.answers, competing=4, most_cells=70)
+    in_parts = replace(model._fitted.answers, competing=4, max_cells=70)
     for threshold in (0.0, 0.001, 0.3):
         expected = [np.flatnonzero(row > threshold).tolist() for row in model.predict_proba(both[:50])]
         found, ends = in_parts.above(both[:50], threshold, 1)
@@ -183,7 +183,7 @@ def test_keeps_exactly_the_most_frequent_features():
     counts = dict(zip(*np.unique(known.rows.slots, return_counts=True), strict=True))
     assert min(counts.values()) < max(counts.values())
     for most in (1, 10, len(every) // 2, len(every) - 1, len(every), len(every) + 1):
-        kept = Vocabulary.learn(known.rules, known.rows, known.labels, most=most)
+        kept = Vocabulary.learn(known.rules, known.rows, known.labels, n_max=most)
         expected = sorted(sorted(counts, key=lambda slot: (-counts[slot], slot))[:most])
         assert kept.slots.tolist() == expected
         assert len(kept) == min(most, len(every))

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from sparsenet import ModelError, TextClassifier, storage
 from sparsenet.core.rows import Rows
-from sparsenet.engines.text.replay import ReplayBuffer, n_passes
+from sparsenet.engines.text.replay import ReplayBuffer, n_epochs
 from tests.support.many_labels import planted
 
 pytestmark = pytest.mark.usefixtures("narrow_network")
@@ -110,17 +110,17 @@ def test_rejects_damaged_replay_memory(model, tmp_path, name, change):
 def test_remembers_few_texts_and_samples_many():
     points, labels = numbered(100)
     assert identities(ReplayBuffer.of(points, labels, 0).points(2)) == list(range(1, 101))
-    kept = identities(ReplayBuffer.of(points, labels, 0, most_texts=30).points(2))
+    kept = identities(ReplayBuffer.of(points, labels, 0, max_texts=30).points(2))
     assert len(set(kept)) == 30
     assert max(kept) > 70, "the last have their share"
-    assert len(ReplayBuffer.of(points, labels, 0, most_texts=30, most_entries=20)) == 10
+    assert len(ReplayBuffer.of(points, labels, 0, max_texts=30, max_entries=20)) == 10
 
 
 def test_replays_old_texts_once_and_new_ones_in_each_epoch():
     kept = ReplayBuffer.of(*numbered(100), 0)
     points, labels = numbered(7, first=500)
     passes = list(kept.passes(points, labels, 0))
-    assert len(passes) == n_passes(7) == 17
+    assert len(passes) == n_epochs(7) == 17
     seen = [identities(features) for features, _ in passes]
     assert all(one[:7] == list(range(501, 508)) for one in seen)
     assert sorted(i for one in seen for i in one[7:]) == list(range(1, 101))
@@ -128,7 +128,7 @@ def test_replays_old_texts_once_and_new_ones_in_each_epoch():
         assert owners.indices.tolist() == [(i - 1) % 3 if i < 500 else (i - 501) % 3 for i in one]
 
 
-@pytest.mark.parametrize("limit", [{"most_texts": 200}, {"most_entries": 400}])
+@pytest.mark.parametrize("limit", [{"max_texts": 200}, {"max_entries": 400}])
 def test_the_memory_stays_a_uniform_sample(limit):
     first, later, n_kept = 0, 0, 0
     for seed in range(40):
@@ -150,7 +150,7 @@ def test_replay_shifts_labels_by_their_true_frequency():
     np.testing.assert_allclose(kept.prior_shift(new, counts, 900), 0, atol=1e-6)
     rare = Rows(np.arange(10), np.full(9, 2, np.int32), np.ones(9, np.float32), 3)
     here, world = (30 + 15 * 9) / (90 + 15 * 9), 309 / 909
-    assert n_passes(9) == 15
+    assert n_epochs(9) == 15
     assert kept.prior_shift(rare, counts, 900)[2] == pytest.approx(np.log(here / world), rel=1e-5)
     none = ReplayBuffer.empty(3).prior_shift(rare, np.array([0, 900, 0]), 900)
     assert none[0] == 0, "of what no text has nothing is known"

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparsenet import BlendClassifier, ModelError, Rows, TreeClassifier, kernels
 from sparsenet.engines.tree import machines
 from sparsenet.engines.tree.fit_tree import CELLS_AT_A_TIME
-from sparsenet.engines.tree.tree_shape import CHILDREN, MOST_ROOTS, check, grow
+from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, check, grow
 from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
 from tests.support.planted import NAMES, X, Y, lists, planted
@@ -60,7 +60,7 @@ def test_every_label_has_a_leaf(n_labels):
     assert sorted(shape.labels.tolist()) == np.flatnonzero(y.sum(axis=0)).tolist()
     check(shape, n_labels)
     sizes = [np.diff(children) for children in shape.children]
-    assert len(sizes[0]) <= MOST_ROOTS
+    assert len(sizes[0]) <= MAX_ROOTS
     for own in sizes:
         assert own.max() <= CHILDREN
         assert own.max() - own.min() <= max(1, own.max() // 2), "nodes are of about one size"

@@ -34,7 +34,7 @@ class LSHSampler(Sampler):
         current labels and points. They are chosen at the first check and again at the first, second, fourth, eighth,
         ... re-hash. With fewer than 16 points in a batch, the initial settings stay.
     hashed : float
-        Share of the sample that comes from the index.
+        Fraction of the sample that comes from the index.
     n_queries : int
         Maximum number of points of a batch, evenly spaced, that query the index. It bounds the cost of a sample.
     recall_target : float

@@ -1,4 +1,4 @@
-"""Samplers that ignore the batch: random, by frequency, or all labels."""
+"""Samplers of negatives that ignore the batch: random, by frequency, or all labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RandomSampler(Sampler):
 
 
 class AllSampler(RandomSampler):
-    """Return all labels, without sampling.
+    """Use all labels as negatives, without sampling.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class FrequencySampler(Sampler):
         weights = np.maximum(label_counts, 1).astype(np.float64) ** self.power
         self._shares: F64 = weights / max(weights.sum(), 1)
         self._cumulative: F64 = np.cumsum(self._shares)
-        self._horizons: dict[int, float] = {}
+        self._arrival_times: dict[int, float] = {}
 
     def sample(self, hidden: F32, n_negatives: int, rng: np.random.Generator) -> I32:
         """See `Sampler`."""
@@ -107,7 +107,7 @@ class FrequencySampler(Sampler):
         return np.sort(chosen).astype(np.int32)
 
     def _race(self, exclude: I64, n: int, rng: np.random.Generator) -> I64:
-        # The first n arrivals of independent, memoryless exponential clocks are a weighted sample without replacement.
+        # With an exponential clock per label, the first n arrivals are a weighted sample without replacement.
         arrivals = rng.exponential(size=self.n_labels) / self._shares
         arrivals[exclude] = np.inf
         return np.argpartition(arrivals, n - 1)[:n]
@@ -115,17 +115,17 @@ class FrequencySampler(Sampler):
     def expected(self, ids: I32, n_negatives: int) -> F32:
         """See `Sampler`.
 
-        With an exponential clock for each label, the sample is the first n arrivals. The time of the n-th arrival is
-        approximated by the time at which n arrivals are expected. The error is of the order of ``1 / n`` unless n is
-        close to the number of labels.
+        The sample is the first n arrivals of exponential clocks. The time of the n-th arrival is approximated by the
+        time at which n arrivals are expected. The error is of order ``1 / n``, unless n is close to the number of
+        labels.
         """
         if n_negatives >= self.n_labels:
             return np.ones(len(ids), np.float32)
-        return -np.expm1(-self._shares[ids] * self._horizon(n_negatives)).astype(np.float32)
+        return -np.expm1(-self._shares[ids] * self._time_of_arrivals(n_negatives)).astype(np.float32)
 
-    def _horizon(self, n_negatives: int) -> float:
-        if n_negatives not in self._horizons:
-            # Newton's method on a concave increasing function, from below: it rises to the root.
+    def _time_of_arrivals(self, n_negatives: int) -> float:
+        if n_negatives not in self._arrival_times:
+            # Newton's method on a concave increasing function: from below it increases to the root.
             time = float(n_negatives)
             for _ in range(100):
                 absent = np.exp(-self._shares * time)
@@ -133,8 +133,8 @@ class FrequencySampler(Sampler):
                 time += step
                 if step <= 1e-9 * time:
                     break
-            self._horizons[n_negatives] = time
-        return self._horizons[n_negatives]
+            self._arrival_times[n_negatives] = time
+        return self._arrival_times[n_negatives]
 
     def memory(self, n_labels: int, width: int) -> int:
         """See `Sampler`."""

@@ -28,7 +28,7 @@ class TimeBudget:
         self._taken, self._pace_before = 0, None
 
     def change_pace(self) -> None:
-        """Measure the pace anew, since steps take another time from now on; keep the old pace for the first ENOUGH."""
+        """Measure the pace again when the cost of a step changes; keep the old pace for the first `ENOUGH` steps."""
         self._pace_before = self._pace() if self._taken else self._pace_before
         self._paced_since, self._taken = time.perf_counter(), 0
 

@@ -1,4 +1,4 @@
-"""The state of a run on disk: everything that a resumed run needs to end like an uninterrupted one."""
+"""Save and restore the state of a training run, so that a resumed run ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from sparsenet import storage
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import restoring
-from sparsenet.engines.network.training.fingerprint import AFRESH, mismatch
+from sparsenet.engines.network.training.fingerprint import RESTART, mismatch
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.kernels.types import Arrays
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is damaged, or belongs to another run than the one to resume.
+    """Raised if a checkpoint is damaged, or belongs to another run.
 
     Examples
     --------
@@ -35,8 +35,8 @@ class CheckpointError(ValueError):
 
 
 @dataclass(frozen=True)
-class Spare(os.PathLike[str]):
-    """A place for checkpoints that the user did not name: if it is not writable, training continues without one."""
+class OptionalDirectory(os.PathLike[str]):
+    """A default checkpoint directory: if it is not writable, training continues without checkpoints."""
 
     path: Path
 
@@ -88,21 +88,21 @@ def _check_resumable(network: Network) -> None:
 
 
 class Checkpoint:
-    """The state of a run in a directory, written every few seconds; or nowhere.
+    """Write the state of a run to a directory every few seconds, or nowhere.
 
     Parameters
     ----------
     place : path or None
-        The directory. If a `Spare` one is not writable, training continues without it.
+        The directory; None writes nothing. If an `OptionalDirectory` is not writable, training continues without it.
     network : Network
         The network that is trained.
     seconds : float
-        The fewest seconds between two writes: after each of many short epochs, writing would take longer than training.
+        Minimum seconds between two writes: after each of many short epochs, writing would take longer than training.
     """
 
     def __init__(self, place: str | os.PathLike[str] | None, network: Network, *, seconds: float = 5.0) -> None:
         self._place = None if place is None else Path(place)
-        self._spare = isinstance(place, Spare)
+        self._is_optional = isinstance(place, OptionalDirectory)
         self._network, self._seconds, self._saved_at = network, seconds, -math.inf
         if self._place is not None:
             _check_resumable(network)
@@ -110,11 +110,11 @@ class Checkpoint:
                 prepare(self._place)  # rather than fail after the first epoch
 
     def is_due(self) -> bool:
-        """Return whether the last write is old enough."""
+        """Return whether enough time has passed since the last write."""
         return time.perf_counter() - self._saved_at >= self._seconds
 
     def save(self, state: RunState, fingerprint: Callable[[], dict[str, Any]]) -> None:
-        """Write the state of the run, if there is a place for it."""
+        """Write the state of the run, if there is a directory."""
         if self._place is not None:
             with self._optional():
                 _save(self._place, self._network, state, fingerprint())
@@ -129,24 +129,24 @@ class Checkpoint:
         CheckpointError for a checkpoint that is damaged or holds anything that this run could not have written; the
         weights are then unchanged.
         """
-        if self._place is None or not is_there(self._place):
+        if self._place is None or not checkpoint_exists(self._place):
             return None
-        run = run_of(self._place)
+        run = saved_fingerprint(self._place)
         if may_drop_hidden and run.get("trial") is not None and run.get("hidden") == [0]:
             self._network.drop_hidden()
         return _load(self._place, self._network, fingerprint(), size)
 
     @contextmanager
     def _optional(self) -> Iterator[None]:
-        """Continue without a checkpoint if a `Spare` place cannot be written, and warn."""
+        """Continue without a checkpoint if an `OptionalDirectory` cannot be written, and warn."""
         try:
             yield
         except OSError as error:
-            if not self._spare:
+            if not self._is_optional:
                 raise
             place, self._place = self._place, None
             problem = error.strerror or str(error)
-            warnings.warn(f"training goes on without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"training continues without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
 
 
 def _save(directory: Path, network: Network, state: RunState, run: dict[str, Any]) -> None:
@@ -173,38 +173,38 @@ def _save(directory: Path, network: Network, state: RunState, run: dict[str, Any
 
 
 def prepare(directory: Path) -> None:
-    """Raise now what `save` would raise after an epoch, and refuse to replace a model."""
+    """Check that `save` can write to the directory, and refuse to replace a model."""
     storage.prepare(directory)
     with suppress(storage.ModelError):  # a damaged file may be replaced
-        if is_there(directory) and (kind := storage.metadata(directory).get("model")):
+        if checkpoint_exists(directory) and (kind := storage.metadata(directory).get("model")):
             raise FileExistsError(
                 f"{directory}: holds a model, {kind}, which a checkpoint would replace: name another directory"
             )
 
 
-def is_there(directory: Path) -> bool:
-    """Return whether the directory holds a checkpoint; a run killed during its first one leaves none."""
+def checkpoint_exists(directory: Path) -> bool:
+    """Return whether the directory holds a checkpoint; a run killed during its first write leaves none."""
     return (directory / storage.MANIFEST).exists()
 
 
-def run_of(directory: Path) -> dict[str, Any]:
-    """Return the fingerprint of the run that left a checkpoint; raises CheckpointError if there is none."""
+def saved_fingerprint(directory: Path) -> dict[str, Any]:
+    """Return the fingerprint of the run that wrote a checkpoint; raise CheckpointError if there is none."""
     with _explained(directory):
         return _checked_run(directory, storage.metadata(directory))
 
 
 def check_classifier(place: str | os.PathLike[str], classifier: str) -> None:
-    """Refuse a checkpoint that another kind of classifier left; do nothing without a checkpoint."""
+    """Refuse a checkpoint of another kind of classifier; do nothing without a checkpoint."""
     directory = Path(place)
-    before = run_of(directory).get("classifier") if is_there(directory) else None
-    if before not in (None, classifier):
-        left = f"{directory} was left by {before}.fit, and this is {classifier}.fit"
-        raise CheckpointError(f"{left}: go on with the former, or {AFRESH}")
+    saved = saved_fingerprint(directory).get("classifier") if checkpoint_exists(directory) else None
+    if saved not in (None, classifier):
+        problem = f"{directory} was written by {saved}.fit, and this is {classifier}.fit"
+        raise CheckpointError(f"{problem}: resume with the former, or {RESTART}")
 
 
-def size(directory: Path) -> tuple[int, int | None, int | None]:
-    """Return the units of the last hidden layer, the wide budget and the epochs of the run that left a checkpoint."""
-    run = run_of(directory)
+def saved_size(directory: Path) -> tuple[int, int | None, int | None]:
+    """Return the last hidden width, the wide budget and the epochs of the run that wrote a checkpoint."""
+    run = saved_fingerprint(directory)
     widths = [columns for name, _, columns, _ in run.get("parameters", []) if name == "output.weight"]
     return (widths or [0])[0], run.get("wide_budget"), run.get("epochs")
 
@@ -242,6 +242,6 @@ def _explained(directory: Path) -> Iterator[None]:
     except CheckpointError:
         raise
     except storage.ModelError as error:  # which names the file
-        raise CheckpointError(f"the checkpoint cannot be read: {error}; or {AFRESH}") from error
+        raise CheckpointError(f"the checkpoint cannot be read: {error}; or {RESTART}") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise CheckpointError(f"{directory} is not a checkpoint of this run: {error}; {AFRESH}") from error
+        raise CheckpointError(f"{directory} is not a checkpoint of this run: {error}; {RESTART}") from error

@@ -19,10 +19,10 @@ from sparsenet.engines.network.training.trial import Trial
 
 #: The names of the data of a run, in the order of `data_of`.
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
-#: Settings that users know by another name.
+#: Settings with another name in the public API.
 _CALLED = {"seed": "seed (by random_state)"}
-#: The way out for every checkpoint that cannot be resumed.
-AFRESH = "remove it to start afresh"
+#: Advice for a checkpoint that cannot be resumed.
+RESTART = "remove it to start again from the beginning"
 
 
 def fingerprint(
@@ -86,7 +86,7 @@ def mismatch(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> 
     data = " other training data:" if any(before.get(name) != now.get(name) for name in DATA[:2]) else ""
     return (
         f"{place} is the checkpoint of a run with other data or settings:{data} that had {there}; this one has {here}; "
-        f"give the same ones, or {AFRESH}"
+        f"give the same ones, or {RESTART}"
     )
 
 

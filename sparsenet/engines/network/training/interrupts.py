@@ -17,8 +17,8 @@ def deferred_interrupt() -> Iterator[threading.Event]:
     program that ignores Ctrl-C or has a handler of its own, such as a service: that handler stays.
     """
     event = threading.Event()
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if threading.current_thread() is not threading.main_thread() or not usual:
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if threading.current_thread() is not threading.main_thread() or not is_default:
         yield event
         return
 

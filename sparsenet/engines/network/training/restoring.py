@@ -35,7 +35,7 @@ class RunSize:
     Attributes
     ----------
     epochs, batches : int
-        The most epochs of the run, and the batches of each.
+        Maximum epochs of the run, and the batches of each.
     steps_before : int
         Steps that the network took in earlier runs.
     is_validated : bool

@@ -1,4 +1,4 @@
-"""Measure on held-out points, during training, whether hidden units and further passes help; calibrate the scores."""
+"""Measure on held-out points, during training, whether hidden units and further epochs help; calibrate the scores."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class TrialRules:
     hidden : Rule
         Hidden units must gain something, since a network without them is faster.
     passes : Rule
-        With two standard errors, a trial would stop useful passes less often, but take too many useless ones
+        With two standard errors, a trial would stop useful epochs less often, but take too many useless ones
         (bench/notes/networks.md).
     count_weights, counts : tuple of float, Rule
         Weights of a label's log count to choose from, the default first: a network meets a rare label in too few
         batches to learn that it is rare.
-    least_true : int
-        With fewer true labels in the hold-out, scores stay as they are.
+    min_true : int
+        With fewer true labels in the hold-out, scores are not corrected.
     """
 
     hidden: Rule = field(default_factory=lambda: Rule(MEAN_PRECISION, standard_errors=0.0))
     passes: Rule = field(default_factory=lambda: Rule(MEAN_PRECISION, standard_errors=1.0))
     count_weights: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75)
     counts: Rule = field(default_factory=lambda: Rule(MEAN_PRECISION))
-    least_true: int = 100
+    min_true: int = 100
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Verdict(NamedTuple):
     wide_precision : float
         P@1 of the wide path alone.
     passes : Decision or None
-        Whether the passes after the first one helped; None if that was not measured.
+        Whether the epochs after the first one helped; None if that was not measured.
     """
 
     hidden: Decision
@@ -100,12 +100,12 @@ class Verdict(NamedTuple):
 
     @property
     def drops(self) -> bool:
-        """Tell whether hidden units go."""
+        """Return whether hidden units go."""
         return not self.hidden.value
 
     @property
     def ends(self) -> bool:
-        """Tell whether training ends early."""
+        """Return whether training ends early."""
         return self.passes is not None and not self.passes.value
 
 
@@ -178,7 +178,7 @@ class Trial:
         hidden, passes = choose(options, by_hidden.__getitem__, self.rules.hidden), None
         if first is not None:
             by_passes = {False: first, True: measured.best()}
-            options = [Option("the first pass", False), Option(f"the first {self.epochs} passes", True)]
+            options = [Option("the first epoch", False), Option(f"the first {self.epochs} epochs", True)]
             passes = choose(options, by_passes.__getitem__, self.rules.passes)
         return Verdict(hidden, float(measured.wide[:, 0].mean()), passes)
 
@@ -189,7 +189,7 @@ class Trial:
         if not gives_log_odds(network.output.loss):  # labels of one softmax have no probability of their own
             return ScoreCorrection()
         scored = self._scored(network, threads, on_block)
-        if (scored.counts * scored.right).sum() < self.rules.least_true:
+        if (scored.counts * scored.right).sum() < self.rules.min_true:
             return ScoreCorrection()
         log_counts = log_counts_of(label_counts)[scored.labels]
         options = [Option(f"log counts at {weight:g}", weight) for weight in self.rules.count_weights]
@@ -209,7 +209,7 @@ class Trial:
         *,
         candidates: int = 32,
         others: int = 64,
-        most_points: int = 4096,
+        max_points: int = 4096,
     ) -> _HoldoutScores:
         """Score the best `candidates` of evenly spaced points, and a sample of their other labels.
 
@@ -218,7 +218,7 @@ class Trial:
         """
         rng = np.random.default_rng((0, 4))  # a stream of its own: data may have been drawn with the user's seed
         n, k = len(self.held_out.features), min(candidates, network.output.n_labels)
-        chosen = np.unique(np.linspace(0, n - 1, most_points).astype(np.int64))
+        chosen = np.unique(np.linspace(0, n - 1, max_points).astype(np.int64))
         features, truth = (rows.take(chosen) for rows in (self.held_out.features, Rows.of(self.held_out.truth)))
         scored, done = [], 0
         for block in network.blocks(features):
