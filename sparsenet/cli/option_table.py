@@ -328,7 +328,7 @@ def table() -> tuple[CommandOption, ...]:
             "negatives", 1, MAX_INT, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
         ),
         _number(
-            "wide_budget", 1, MOST, "Most features per label in the wide path.",
+            "wide_budget", 1, MAX_INT, "Maximum features per label in the wide path.",
             shown="1024; 256 in a blend; fewer if memory or time is short", sets="wide_budget", **_network,
         ),
         CommandOption(

@@ -270,7 +270,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
             check_n_features(options, X.shape[1], labels.width, threads)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, features = scaled(X, labels, options.normalize, some_label=True, names=feature_names(self), **how)
-            how |= {"target": target, "scaling": scaling, "seen": LabelStats.nothing(X, scaling, labels.width)}
+            how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "shared": shared, "started": started}
             given = given_validation(self, validation, scaling, target)
             points = features, labels

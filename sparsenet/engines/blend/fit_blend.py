@@ -58,8 +58,8 @@ class HoldoutSize:
     def draw(self, labels: Rows, seed: int) -> BlendHoldout:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
-        n_held = min(max(n // self.every, self.least), self.most) if n >= self.from_network else n // 10
-        if n_held < self.least_of_few:
+        n_held = min(max(n // self.every, self.min_held), self.max_held) if n >= self.from_network else n // 10
+        if n_held < self.min_held_of_few:
             return BlendHoldout()
         # Scouting also holds out a tenth of few points, with the same seed: those here must be others.
         holdout = Holdout.draw(n, n_held, seed if n >= self.from_network else seed + 1)

@@ -69,8 +69,8 @@ def draw_holdout(labels: Rows, options: HoldoutOptions, seed: int, *, for_good: 
     if for_good:
         n_held = requested if requested is not None else 0 if n < 200 else min(n // 20, 2000, max_texts)
         holdout = _left_out(labels, n_held, seed)
-        fewest = options.fewest if requested is None else 1
-        return TextHoldout([holdout], for_good=True) if len(holdout) >= fewest else None
+        min_texts = options.min_texts if requested is None else 1
+        return TextHoldout([holdout], for_good=True) if len(holdout) >= min_texts else None
     if requested is not None:
         return TextHoldout([Holdout.draw(n, min(requested, max_texts), seed)]) if requested else None
     if n < options.min_texts:

@@ -105,7 +105,7 @@ def decide(options: NetworkOptions, with_hidden: Sequence[F64], without: Sequenc
     *earlier, last = measured
     if earlier:
         best = int(np.argmax([scores.sum() for scores in earlier]))
-        epochs = _compared("all passes", last, f"{best + 1} passes", earlier[best], options.rules.scouting)
+        epochs = _compared("all epochs", last, f"{best + 1} epochs", earlier[best], options.rules.scouting)
         because["epochs"] = epochs
         if epochs.value:
             options = replace(options, epochs=best + 1)
@@ -114,5 +114,5 @@ def decide(options: NetworkOptions, with_hidden: Sequence[F64], without: Sequenc
 
 def _compared(default: str, baseline: F64, name: str, measured: F64, rule: Rule) -> Decision:
     """Decide whether the measured option replaces the default."""
-    decision = choose([Option(default, False), Option(name, True)], {False: usual, True: measured}.__getitem__, rule)
-    return decision._replace(why=f"in a first training, {decision.why}")
+    decision = choose([Option(default, False), Option(name, True)], {False: baseline, True: measured}.__getitem__, rule)
+    return decision._replace(why=f"in a pilot run, {decision.why}")

@@ -221,7 +221,7 @@ def _decision(
         return Decision(value, "the resumed run had it")
     if name in options.short_of:
         return Decision(value, f"the most that fits into the {options.short_of[name]}")
-    return options.because.get(name, Decision(value, usual))._replace(value=value)
+    return options.because.get(name, Decision(value, otherwise))._replace(value=value)
 
 
 def report_choices(choices: Choices, verbose: bool | None) -> None:

@@ -141,7 +141,7 @@ def _check_no_columns(path: str, rules: FileRules) -> None:
     """Refuse options about columns for lines, which have none."""
     defaults = FileRules().options()
     for name, value in rules.options().items():
-        if name != "format" and value != usual[name]:
+        if name != "format" and value != defaults[name]:
             what = f"{name}={value!r} is for tables, and {name_of(path)} is read as lines with {LABEL} words"
             raise ValueError(f"{what}: leave it out, or name the format of the table, as format='csv'")
 
