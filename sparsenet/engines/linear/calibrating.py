@@ -93,7 +93,7 @@ def _fit_softmax(scores: F64, log_counts: F64, right: I32, weights: F64) -> F64:
     def loss(at: F64) -> LossTerms:
         # The Hessian is the Fisher information. Sums are einsum's: threads of BLAS took longer than the training of
         # 3,000 texts.
-        steep = math.exp(at[0]) * scores
+        steep = math.exp(min(at[0], 100.0)) * scores  # a first step may be far too long, and is then halved
         logits = steep + at[1] * log_counts
         logits -= logits.max(axis=1, keepdims=True)
         value = -logits[texts, right]
