@@ -55,9 +55,3 @@ class Holdout:
 
     def __len__(self) -> int:
         return len(self.held)
-
-
-def split(n_points: int, n_held: int, seed: int) -> tuple[I64, I64]:
-    """Return the numbers of the points to train on, and of those held out at random; both ascend."""
-    holdout = Holdout.draw(n_points, n_held, seed)
-    return holdout.kept, holdout.held

@@ -50,7 +50,7 @@ def test_a_failed_first_fit_leaves_no_model():
 @pytest.mark.parametrize(("n", "parameters"), [(10, {"validation_fraction": 0.5}), (20_000, {"hidden": "auto"})])
 def test_rejects_training_rows_without_any_label(n, parameters):
     """Validation or the trial of hidden units holds out the other rows."""
-    held = split(n, 5 if n == 10 else AUTO.n_held(n), run_seed(0))[1]
+    held = Holdout.draw(n, 5 if n == 10 else AUTO.n_held(n), run_seed(0)).held
     y = sparse.csr_array(([1.0], ([held[0]], [0])), shape=(n, 2000))
     points = sparse.eye_array(n, 3, format="csr")
     with pytest.raises(ValueError, match="rows are held out to measure on, and y has no label at all in the others"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsenet.selection.holdout import Holdout, split
+from sparsenet.selection.holdout import Holdout
 
 STRATEGIES = [("random", None), ("time", np.arange(100)[::-1]), ("group", np.arange(100) // 5)]
 
@@ -53,10 +53,3 @@ def test_rejects_impossible_sizes(n_held):
 def test_rejects_unknown_strategies():
     with pytest.raises(ValueError, match="strategy must be 'random', 'time' or 'group', got 'best'"):
         Holdout.draw(10, 2, 0, "best")
-
-
-def test_split_draws_at_random():
-    kept, held = split(50, 7, 4)
-    expected = Holdout.draw(50, 7, 4)
-    np.testing.assert_array_equal(kept, expected.kept)
-    np.testing.assert_array_equal(held, expected.held)

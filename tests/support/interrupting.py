@@ -20,17 +20,6 @@ class StopAt:
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def interrupted_before(monkeypatch, owner, name):
-    """Press Ctrl-C whenever the method begins."""
-    method = getattr(owner, name)
-
-    def interrupted(*args):
-        os.kill(os.getpid(), signal.SIGINT)
-        return method(*args)
-
-    monkeypatch.setattr(owner, name, interrupted)
-
-
 def interrupted_in(monkeypatch, epoch):
     """Press Ctrl-C in the first step of an epoch of the network of any blend."""
 

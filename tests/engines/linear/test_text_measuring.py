@@ -153,6 +153,15 @@ def test_calibration_takes_the_announced_memory(exclusive):
     assert peak < HoldoutOptions.score_bytes * scores.size
 
 
+def test_weak_scores_that_are_always_right_are_made_steep():
+    """The curvature is almost zero where all labels are about as probable, so Newton's first step is huge."""
+    right = np.arange(3000) % 1000
+    scores = np.full((3000, 1000), -1.0, np.float32)
+    scores[np.arange(3000), right] += np.float32(0.29)
+    found = calibrating.fit_softmax(scores, rows([[label] for label in right.tolist()], 1000))
+    assert found.steepness == STEEPNESS[1]
+
+
 def test_few_texts_move_the_slope_a_little():
     scores, truth = np.array([[1.0, -1.0]], np.float32), rows([[0]], 2)
     found = calibrating.fit(scores, truth, exclusive=True)

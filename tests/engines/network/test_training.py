@@ -29,6 +29,7 @@ from sparsenet import (
     Validation,
     storage,
 )
+from sparsenet.engines.network.training.checkpoints import Checkpoint
 from tests.support.interrupting import StopAt
 from tests.support.networks import FEATURES, TRUTH, D, L, assert_equal_weights, network, train
 from tests.support.planted import X as POINTS
@@ -322,3 +323,27 @@ def test_a_callback_may_end_the_training(event):
     model = fast(epochs=5).fit(POINTS, LABELS, callbacks=[Stop()])
     assert model.n_iter_ == 1
     assert model.score(POINTS, LABELS) > 0
+
+
+@pytest.mark.parametrize(("seconds", "epochs"), [(1000.0, 1), (0.0, 3)])
+def test_a_run_that_crashes_continues_from_its_last_checkpoint(tmp_path, seconds, epochs):
+    """The first epoch is always saved, later ones if the last write is `seconds` old."""
+
+    class Crash:
+        def on_epoch(self, record):
+            if record["epoch"] == 3:
+                raise RuntimeError
+
+    def made(**parts):
+        return Trainer(network(16), FEATURES, TRUTH, TrainingConfig(epochs=5, batch_size=50), **parts)
+
+    whole, crashed = made(), made(callbacks=[Crash()])
+    whole.run()
+    crashed._checkpoint = Checkpoint(tmp_path / "run", crashed.network, seconds=seconds)
+    with pytest.raises(RuntimeError):
+        crashed.run()
+    again = made(checkpoint=tmp_path / "run")
+    assert again.resume()
+    assert len(again.history) == epochs
+    again.run()
+    assert_equal_weights(again.network, whole.network)

@@ -37,7 +37,7 @@ from sparsenet.engines.network.training import ScoreCorrection, TrialRules
 from sparsenet.engines.network.training.budget import TimeBudget
 from sparsenet.engines.network.training.trial import HoldoutPrecision, log_counts_of
 from sparsenet.selection.choose import Rule
-from sparsenet.selection.holdout import split
+from sparsenet.selection.holdout import Holdout
 from tests.support.interrupting import StopAt
 from tests.support.networks import FEATURES, TRUTH, RuledClassifier, assert_equal_weights, network, train
 
@@ -99,7 +99,7 @@ def test_drops_hidden_units_that_do_not_help(capsys):
     assert [record["epoch"] for record in model.history_] == [1, 2, 3, 4, 5, 6]
     assert model.n_points_ == N - 200
     assert model.label_counts_.sum() < DATA["noisy"][1].nnz
-    rest = split(N, 200, run_seed(0))[0]
+    rest = Holdout.draw(N, 200, run_seed(0)).kept
     X, Y = (matrix[rest] for matrix in DATA["noisy"])
     both, alone = (precision(classifier(hidden=hidden).fit(X, Y), "noisy", 3) for hidden in (256, 0))
     assert both + 0.02 < precision(model, "noisy", 3) > alone - 0.02
@@ -144,7 +144,7 @@ def test_uses_given_validation_data(data):
     assert model.n_points_ == 1360
     best = max(record["P@1"] for record in model.history_)  # the network after the trial included
     assert model.choices_["hidden"][0] == (0 if data == "noisy" else 256)
-    held = split(N, 240, run_seed(0))[1]
+    held = Holdout.draw(N, 240, run_seed(0)).held
     X, Y = DATA[data]
     assert metrics.precision_at_k(Y[held], model.topk(X[held], 1)[0], 1) == pytest.approx(best)
     few = fitted(data, validation_fraction=0.1)  # 160, too few to tell

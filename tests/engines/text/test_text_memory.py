@@ -18,7 +18,7 @@ from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.measuring import measure_and_learn
 from sparsenet.engines.linear.problem import Problem
-from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
+from sparsenet.engines.linear.text_holdout import HoldoutOptions, TextHoldout, draw_holdout
 from sparsenet.engines.text.fit_text import fit_network
 from sparsenet.engines.text.text_answers import _largest
 from sparsenet.engines.text.text_options import TextOptions
@@ -90,13 +90,16 @@ def test_rare_words_weigh_more_in_longer_texts(n_words, word_ngrams, power):
     assert weights.min(initial=1) == in_all
 
 
-def test_memory_bounds_the_number_of_threads():
+def test_memory_bounds_the_number_of_threads(monkeypatch):
     texts, labels = planted(300)
     expected = TextClassifier(random_state=0, n_jobs=1).fit(texts, labels)
     # With 4 labels a thread takes 6 kB if there are 300 texts, 4.8 kB if 240; half the limit is available.
     assert linear.threads_that_fit(240, 0, 4, 3, 30_000) == 3
     assert linear.threads_that_fit(300, 0, 4, 3, 30_000) == 2
+    used, train = [], linear.train
+    monkeypatch.setattr(linear, "train", lambda *given, **more: used.append(given[4]) or train(*given, **more))
     model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
+    assert used == [3] * HoldoutOptions.turns + [2]
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
     with pytest.raises(
         MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* raise memory_limit"
