@@ -127,7 +127,7 @@ def _check_memory(stored: int, data: _Header | None, shape: tuple[int, int] | No
     needed = stored + 8 * entries + 16 * rows
     if needed > free:
         of = "" if shape is None else f" of shape {cut(str(shape), 100)}"
-        raise ValueError(f"a matrix{of} takes {needed >> 20} MB or more, there are {free >> 20} MB")
+        raise ValueError(f"a matrix{of} takes at least {needed >> 20} MB, and {free >> 20} MB are free")
 
 
 def _first_line(error: BaseException) -> str:

@@ -54,7 +54,7 @@ class LargestId:
         )
         needed, available = (self.id + 1) * BYTES_PER_COLUMN[self.kind] >> 20, available_memory() >> 20
         if needed > available:
-            raise DataError(path, self.line, f"{problem}; they take {needed} MB or more, there are {available} MB")
+            raise DataError(path, self.line, f"{problem}; they take at least {needed} MB, and {available} MB are free")
         right = f"if it is right, confirm it with n_{self.kind}s={self.id + 1}"
         warnings.warn(f"{DataError(path, self.line, problem)}; {right}", UserWarning, stacklevel=2)
 

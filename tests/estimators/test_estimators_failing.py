@@ -9,7 +9,7 @@ from sparsenet.core.machine import available_memory
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.network.options import AUTO
 from sparsenet.engines.network.training.checkpoints import OptionalDirectory
-from sparsenet.selection.holdout import split
+from sparsenet.selection.holdout import Holdout
 from tests.support.interrupting import Failing
 from tests.support.planted import NAMES, X, Y, fast
 

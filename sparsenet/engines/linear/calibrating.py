@@ -92,7 +92,7 @@ def _fit_softmax(scores: F64, log_counts: F64, truth: I32, weights: F64) -> F64:
     def loss(at: F64) -> LossTerms:
         # The Hessian is the Fisher information. Sums use einsum, since starting the threads of BLAS took longer than
         # training on 3,000 texts.
-        steep = math.exp(at[0]) * scores
+        steep = math.exp(min(at[0], 100.0)) * scores  # a first step may be far too long, and is then halved
         logits = steep + at[1] * log_counts
         logits -= logits.max(axis=1, keepdims=True)
         value = -logits[texts, truth]

@@ -56,12 +56,15 @@ class TextHoldout:
     for_good: bool = False
 
 
-def draw_holdout(labels: Rows, options: HoldoutOptions, seed: int, *, for_good: bool = False) -> TextHoldout | None:
+def draw_holdout(
+    labels: Rows, options: HoldoutOptions, seed: int, *, for_good: bool = False, n_scored: int | None = None
+) -> TextHoldout | None:
     """Draw the texts to measure on; None if there are too few to measure anything, or if none are wanted.
 
     With `for_good`, or where a second training would take minutes, the model is not trained again on all texts.
+    `n_scored` is the number of labels that are scored for each text, all by default.
     """
-    n, n_labels, max_texts = len(labels), labels.width, options.max_in_memory(labels.width)
+    n, n_labels, max_texts = len(labels), labels.width, options.max_in_memory(n_scored or labels.width)
     fraction = options.validation_fraction
     requested = None if fraction is None else min(round(fraction * n), n - 1)
     takes_minutes = n_labels > options.max_measured and n * n_labels > options.max_pairs

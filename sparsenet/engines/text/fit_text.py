@@ -22,7 +22,7 @@ from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
 from sparsenet.engines.text import unknown
 from sparsenet.engines.text.text_answers import LinearAnswers
-from sparsenet.engines.text.text_network import MAX_FEATURES, NetworkAnswers, NetworkModel
+from sparsenet.engines.text.text_network import COMPETING, MAX_FEATURES, NetworkAnswers, NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
@@ -117,9 +117,11 @@ def fit(corpus: Corpus, options: TextOptions, *, seed: int, threads: int, starte
     settings = (costs, seed, threads, options.memory_limit, options.verbose)
     problem = Problem(corpus.rows, labels, target.kind == "single", *settings)
     is_network = options.is_network(len(problem.rows.slots), labels.width)
-    holdout = draw_holdout(labels, options.holdout, seed, for_good=is_network)
     if is_network:
+        n_scored = min(COMPETING, labels.width)
+        holdout = draw_holdout(labels, options.holdout, seed, for_good=True, n_scored=n_scored)
         return fit_network(problem, corpus, counts, options, deadline, holdout)
+    holdout = draw_holdout(labels, options.holdout, seed)
     return _fit_linear(problem, corpus, counts, options, deadline, holdout)
 
 

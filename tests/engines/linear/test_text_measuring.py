@@ -123,9 +123,11 @@ def test_a_hold_out_for_good_leaves_a_text_of_each_label(network):
     singles = rows([[i] for i in range(300)], 300)
     assert draw_holdout(singles, once, seed=0, for_good=network) is None, "none has another"
     nearly = rows([[max(i, 9)] for i in range(300)], 300)
-    assert draw_holdout(nearly, replace(once, fewest=11), seed=0, for_good=network) is None, "ten measure too little"
+    assert draw_holdout(nearly, replace(once, min_texts=11), seed=0, for_good=network) is None, "ten measure too little"
     assert draw_holdout(nearly, once, seed=0, for_good=network) is not None
-    fewer = draw_holdout(rows(lists, 71), replace(once, most_scores=71 * 12), seed=0, for_good=network)
+    few_scored = replace(once, max_scores=7 * 12)
+    assert len(draw_holdout(rows(lists, 71), few_scored, 0, for_good=network, n_scored=7).turns[0]) == 12
+    fewer = draw_holdout(rows(lists, 71), replace(once, max_scores=71 * 12), seed=0, for_good=network)
     assert fewer is not None
     assert len(fewer.turns[0].held) == 12
 

@@ -45,7 +45,7 @@ def test_overfitted_points_get_fewer_passes(data: tuple[csr_array, csr_array]) -
     usual = ExtremeClassifier(random_state=0, epochs=25).fit(X, Y)
     epochs, why = found.choices_["epochs"][:2]
     assert epochs == found.n_iter_ < 9
-    assert why.startswith("in a first training, ")
+    assert why.startswith("in a pilot run, ")
     assert precision_at_1(found, *test) > precision_at_1(usual, *test) + 0.03
     again = ExtremeClassifier(random_state=0, n_jobs=1).fit(X, Y)
     np.testing.assert_array_equal(again.topk_numbers(test[0])[1], found.topk_numbers(test[0])[1])
@@ -81,8 +81,8 @@ def test_held_out_precision_decides(last: list[float], alone: list[float], expec
     assert found.because["hidden"].options == ("with hidden units", "without hidden units")
     assert bool(found.because["hidden"].value) == (found.hidden == ())
     passes = found.because["epochs"]
-    assert passes.options[0] == "all passes"
-    assert passes.why.startswith(f"in a first training, {passes.options[1]}: share of right labels ")
+    assert passes.options[0] == "all epochs"
+    assert passes.why.startswith(f"in a pilot run, {passes.options[1]}: share of right labels ")
     assert bool(passes.value) == (found.epochs is not None)
 
 
