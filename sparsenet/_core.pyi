@@ -351,7 +351,7 @@ def neighbor_votes(
     out: F32,
     threads: int,
 ) -> None:
-    """Compute the `wanted` entries (n, c) of the sparse product of neighbours (n, m) and labels (m, n_labels)."""
+    """Compute the `wanted` entries (n, c) of the sparse product of neighbors (n, m) and labels (m, n_labels)."""
 
 # --- hashing: see index/hashing/ ---------------------------------------------------------------------------------
 # Symbols: t tables with a power of two of buckets each; s slots. Codes are integers below the number of buckets.

@@ -4,7 +4,7 @@
 
 namespace sparsenet {
 void bind_dual(pybind11::module_& core);      // training of linear classifiers
-void bind_index(pybind11::module_& core);     // exact and approximate search for the best labels and neighbours
+void bind_index(pybind11::module_& core);     // exact and approximate search for the best labels and neighbors
 void bind_isa(pybind11::module_& core);       // the choice of an instruction set
 void bind_learning(pybind11::module_& core);  // losses and optimizers
 void bind_lsh(pybind11::module_& core);       // hash functions and hash tables

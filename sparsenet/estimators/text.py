@@ -280,9 +280,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of texts whose best label is right; unknown labels are misses, with a warning if all are."""
         fitted, texts = self._checked(), self._texts(X)
-        truth = self._truth(texts, y)
-        weights = check_weights(sample_weight, len(texts))
-        return float(np.average(fitted.hits(texts, truth, self._threads()), weights=weights))
+        hits = fitted.hits(texts, self._truth(texts, y), self._threads())
+        return float(np.average(hits, weights=check_weights(sample_weight, len(texts))))
 
     def explain(self, text: str, label: Any = None) -> Explanation:
         """Explain the score of a label, by default the best one: the contribution of each word and part of a word."""
@@ -364,7 +363,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return truth
 
     def _options(self) -> TextOptions:
-        """Check all parameters, and return those of training."""
+        """Check all parameters; return the training options."""
         check_seed(self.random_state)
         return TextOptions.of(self.get_params(deep=False))
 
@@ -380,8 +379,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, fitted.score, list(fitted.search)
         self.multilabel_, self.columns_ = not fitted.exclusive, known
         by_size = {"method": fitted.method, "char_ngrams": fitted.char_ngrams}
-        self.choices_ = {name: one for name, one in by_size.items() if getattr(self, name) == "auto"}
-        self.choices_ |= fitted.decisions
+        by_size = {name: one for name, one in by_size.items() if getattr(self, name) == "auto"}
+        self.choices_ = {**by_size, **fitted.decisions}
         self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
 

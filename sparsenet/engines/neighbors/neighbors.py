@@ -113,13 +113,13 @@ class Neighbors:
             near[rarity] = found._nearest_others(points, start, k, threads)
             by_option[rarity] = max(found._ndcg_by_power(start, *near[rarity], threads).values(), key=np.mean)
             del found  # hold one index at a time, since it may be large
-        options = [Option(f"rarity {each:g}", each) for each in by_option]
+        options = [Option(f"{each:g}", each) for each in by_option]
         by_rarity = choose(options, by_option.__getitem__, rules.best)
         found = with_rarity(by_rarity.value)
         other = found._nearest_others(points, rest, k, threads)
         ids, products = (np.concatenate(both) for both in zip(near[found.rarity], other, strict=True))
         by_option = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
-        options = [Option(f"power {each:g}", each) for each in by_option]
+        options = [Option(f"{each:g}", each) for each in by_option]
         by_power = choose(options, by_option.__getitem__, rules.best)
         return replace(found, power=by_power.value), {"rarity": by_rarity, "power": by_power}
 

@@ -321,7 +321,7 @@ def test_the_choices_of_neighbors_are_recorded(model, tmp_path):
     found = {name: model.choices_[name] for name in ("rarity", "power")}
     assert found["rarity"].value == model.neighbors_.rarity
     assert found["power"].value == model.neighbors_.power
-    assert found["power"].options == ("power 1", "power 2", "power 3", "power 4", "power 6")
+    assert found["power"].options == ("1", "2", "3", "4", "6")
     assert found["rarity"].n == 512
     model.save(tmp_path / "model")
     assert {name: BlendClassifier.load(tmp_path / "model").choices_[name] for name in found} == found
