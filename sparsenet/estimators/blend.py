@@ -249,7 +249,10 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         out = np.zeros((len(features), len(self.classes_)), np.float32)
         combination, exclusive = self._combination(), self._fitted.target.kind == "single"
         for own, labels, scores in self._ranked(features, self._candidates()):
-            p = combination.exclusive_probabilities(scores) if exclusive else combination.probabilities(scores)
+            if exclusive:
+                p = combination.exclusive_probabilities(scores)
+            else:
+                p = combination.probabilities(scores, self.label_counts_[labels])
             np.put_along_axis(out[own], labels.astype(np.int64), p, 1)
         return self._with_blank(features, out)
 
@@ -336,7 +339,8 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         combination = self._combination()
         for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped):
-            labels[own], p[own] = found[:, :k], combination.probabilities(scores[:, :k])
+            labels[own] = found[:, :k]
+            p[own] = combination.probabilities(scores[:, :k], self.label_counts_[labels[own]])
         return labels, p
 
     def _likely(self, features: Rows, min_p: float) -> list[I32]:

@@ -154,6 +154,7 @@ def _pack_combination(combination: Combination | Version1Combination) -> dict[st
         "slope": combination.slope,
         "shift": combination.shift,
         "fall": combination.fall,
+        "count_weight": combination.count_weight,
         "temperature": combination.temperature,
     }
 
@@ -170,4 +171,5 @@ def _unpack_combination(
     tree, network, neighbors = (real("weight", weight, 0, max_weight) for weight in weights)
     slope, temperature = (real(name, about[name], 0, max_weight, open_low=True) for name in ("slope", "temperature"))
     shift, fall = (real(name, about[name], -max_shift, max_shift) for name in ("shift", "fall"))
-    return Combination((tree, network, neighbors), slope, shift, fall, temperature)
+    count_weight = real("count_weight", about.get("count_weight", 0.0), -max_weight, max_weight)
+    return Combination((tree, network, neighbors), slope, shift, fall, count_weight, temperature)

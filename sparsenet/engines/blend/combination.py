@@ -16,8 +16,8 @@ from sparsenet.selection.newton import logistic_loss, newton, softmax_loss
 WEIGHTS = (0.5, 0.5, 2.2)
 #: Weights without a network: the tree's probability replaces the network's in `Candidates.shares`.
 WITHOUT_NETWORK = (1.0, 0.0, 2.0)
-#: Slope, shift and fall of probabilities without a hold-out, and the prior mean with one.
-DEFAULT_CURVE = (1.0, 0.0, 0.3)
+#: Slope, shift, fall and count weight of probabilities without a hold-out, and the prior mean with one.
+DEFAULT_CURVE = (1.0, 0.0, 0.3, 0.0)
 #: Slope and temperature are at least this: negative ones would reverse the order, and columns without a candidate would
 #: have a probability.
 FLATTEST = 1e-3
@@ -32,8 +32,9 @@ class Combination:
     Attributes
     ----------
     weights : of tree, network and neighbors; a score is the weighted sum of `Candidates.features`.
-    slope, shift, fall : the logit of a label's probability is ``slope * score + shift - fall * log(rank)``. It is at
-        most the logit of the label before it. At equal scores, a point's first label is more probable than its second.
+    slope, shift, fall, count_weight : the logit of a label's probability is ``slope * score + shift - fall * log(rank)
+        + count_weight * log(count)``, and at most that of the label before it. At equal scores, a point's first label
+        is more probable than its second, and a label with many training points more probable than a rare one.
     temperature : factor of the scores in a softmax over the candidates of a point with one label.
     """
 
@@ -41,6 +42,7 @@ class Combination:
     slope: float = DEFAULT_CURVE[0]
     shift: float = DEFAULT_CURVE[1]
     fall: float = DEFAULT_CURVE[2]
+    count_weight: float = DEFAULT_CURVE[3]
     temperature: float = 1.0
 
     def rank(self, candidates: Candidates, n: int, label_counts: I64) -> tuple[I32, F32]:
@@ -59,9 +61,16 @@ class Combination:
         scores = neighbors * candidates.shares + network * candidates.log_probabilities - tree * candidates.penalties
         return np.where(candidates.valid, np.maximum(scores, LOWEST), LOWEST)
 
-    def probabilities(self, scores: F32) -> F32:
-        """Return the probability of each label by itself, from the best scores of each point in order, (n, k)."""
+    def probabilities(self, scores: F32, counts: I64) -> F32:
+        """Return the probability of each label by itself.
+
+        Parameters
+        ----------
+        scores, counts : (n, k)
+            The best scores of each point, in order, and the number of training points of these labels.
+        """
         logits = np.float32(self.slope) * scores + np.float32(self.shift)
+        logits += np.float32(self.count_weight) * np.log(np.maximum(counts, 1)).astype(np.float32)
         logits -= np.float32(self.fall) * np.log(np.arange(1, scores.shape[1] + 1, dtype=np.float32))
         return np.asarray(expit(np.minimum.accumulate(logits, axis=1)))
 
@@ -70,26 +79,26 @@ class Combination:
         return np.asarray(softmax(np.float32(self.temperature) * scores, axis=1))
 
     def calibrated(
-        self, candidates: Candidates, hits: Bools, *, n_ranks: int = 5, precision: float = 1.0
+        self, candidates: Candidates, hits: Bools, label_counts: I64, *, n_ranks: int = 5, precision: float = 1.0
     ) -> Combination:
-        """Fit slope, shift, fall and temperature to the `n_ranks` best candidates of held-out points.
+        """Fit the curve and the temperature to the `n_ranks` best candidates of held-out points.
 
         The prior mean is `DEFAULT_CURVE`, with this `precision`.
         """
         all_scores = self.scores(candidates)
-        scores, right = best_first(all_scores, n_ranks, all_scores, hits)
+        scores, right, labels = best_first(all_scores, n_ranks, all_scores, hits, candidates.labels)
         ranks = np.broadcast_to(-np.log(np.arange(1, scores.shape[1] + 1)), scores.shape)
-        is_candidate = scores > LOWEST
-        x = np.stack((scores, np.ones_like(scores), ranks), axis=-1)[is_candidate].astype(np.float64)
+        log_counts, is_candidate = np.log(np.maximum(label_counts[labels], 1)), scores > LOWEST
+        x = np.stack((scores, np.ones_like(scores), ranks, log_counts), axis=-1)[is_candidate].astype(np.float64)
         prior_mean, found = np.array(DEFAULT_CURVE), right[is_candidate]
-        slope, shift, fall = newton(logistic_loss(x, found), prior_mean, precision)
+        slope, *others = newton(logistic_loss(x, found), prior_mean, precision)
         if slope < FLATTEST:
             flat = logistic_loss(x[:, 1:], found, offset=FLATTEST * x[:, 0])
-            slope, (shift, fall) = FLATTEST, newton(flat, prior_mean[1:], precision)
+            slope, others = FLATTEST, [*newton(flat, prior_mean[1:], precision)]
         has_one = hits.sum(axis=1) == 1
         exact = all_scores[has_one].astype(np.float64)[..., None]
         temperature = newton(softmax_loss(exact, hits[has_one]), np.ones(1), precision)[0] if has_one.any() else 1.0
-        curve = (round(float(number), 4) for number in (slope, shift, fall, max(temperature, FLATTEST)))
+        curve = (round(float(number), 4) for number in (slope, *others, max(temperature, FLATTEST)))
         return Combination(self.weights, *curve)
 
 

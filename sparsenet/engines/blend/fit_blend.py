@@ -337,7 +337,7 @@ def _combined(
         decision = choose([Option("fixed", "fixed"), Option("fitted", "fitted")], scores.__getitem__, options.better)
         combination = fit_weights(found, hits, prior) if decision.value == "fitted" else prior
         choices["weights"] = decision._replace(value=tuple(round(weight, 3) for weight in combination.weights))
-        fitted = replace(fitted, combination=combination.calibrated(found, hits))
+        fitted = replace(fitted, combination=combination.calibrated(found, hits, fitted.seen.label_counts))
     return replace(fitted, candidates=n, choices=choices)
 
 

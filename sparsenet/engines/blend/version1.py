@@ -101,7 +101,7 @@ class Version1Combination:
             labels, logits = best_first(logits, labels.shape[1], labels, logits)
         return labels, logits
 
-    def probabilities(self, scores: F32) -> F32:
+    def probabilities(self, scores: F32, counts: I64) -> F32:
         """Return the probability of each label by itself."""
         return np.asarray(expit(np.float32(self.slope) * scores + np.float32(self.shift)))
 

@@ -16,7 +16,8 @@ from sparsenet.engines.blend.combination import (
     fit_weights,
 )
 
-COUNTS = np.ones(1000, np.int64)
+#: All labels alike, and rare and frequent ones.
+COUNTS, MIXED = np.ones(1000, np.int64), np.array([1, 2, 5, 20, 100, 700] * 200)
 
 
 def drawn(n, c=12, seed=0):
@@ -67,33 +68,35 @@ def test_columns_without_a_candidate_rank_last():
         labels, scores = combination.rank(found, 12, COUNTS)
         assert (labels[:, 8:] < 4).all()
         assert (scores[:, 8:] == LOWEST).all()
-        assert combination.probabilities(scores)[:, 8:].max() == 0
+        assert combination.probabilities(scores, COUNTS[labels])[:, 8:].max() == 0
         p = combination.exclusive_probabilities(scores)
         assert p[:, 8:].max() == 0
         np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.parametrize("count_weight", [0.0, 2.0])
 @pytest.mark.parametrize("fall", [-2.0, 0.0, 0.3, 5.0])
 @pytest.mark.parametrize("slope", [1e-3, 1.0, 50.0])
-def test_probabilities_fall_with_rank(fall, slope):
-    combination = Combination(slope=slope, shift=-0.5, fall=fall)
-    _, scores = combination.rank(drawn(200), 12, COUNTS)
-    p = combination.probabilities(scores)
+def test_probabilities_fall_with_rank(fall, slope, count_weight):
+    combination = Combination(slope=slope, shift=-0.5, fall=fall, count_weight=count_weight)
+    labels, scores = combination.rank(drawn(200), 12, MIXED)
+    p = combination.probabilities(scores, MIXED[labels])
     assert (np.diff(p, axis=1) <= 0).all()
     assert p.min() >= 0
     assert p.max() <= 1
-    first = 1 / (1 + np.exp(-(slope * scores[:, 0].astype(np.float64) - 0.5)))
+    logits = slope * scores[:, 0].astype(np.float64) - 0.5 + count_weight * np.log(MIXED[labels[:, 0]])
+    first = 1 / (1 + np.exp(-logits))
     np.testing.assert_allclose(p[:, 0], first, rtol=1e-4, atol=1e-6)
 
 
-def test_probabilities_follow_slope_shift_and_fall():
-    combination = Combination(slope=1.5, shift=0.25, fall=0.4)
-    _, scores = combination.rank(drawn(40), 12, COUNTS)
-    p = combination.probabilities(scores)
-    for own, row in zip(scores.astype(np.float64), p, strict=True):
+def test_probabilities_follow_the_curve():
+    combination = Combination(slope=1.5, shift=0.25, fall=0.4, count_weight=0.2)
+    labels, scores = combination.rank(drawn(40), 12, MIXED)
+    p = combination.probabilities(scores, MIXED[labels])
+    for own, ranked, row in zip(scores.astype(np.float64), labels, p, strict=True):
         most = np.inf
-        for rank, (score, found) in enumerate(zip(own, row, strict=True), start=1):
-            most = min(most, 1.5 * score + 0.25 - 0.4 * np.log(rank))
+        for rank, (score, label, found) in enumerate(zip(own, ranked, row, strict=True), start=1):
+            most = min(most, 1.5 * score + 0.25 - 0.4 * np.log(rank) + 0.2 * np.log(MIXED[label]))
             assert found == pytest.approx(1 / (1 + np.exp(-most)), rel=1e-4, abs=1e-6)
 
 
@@ -165,15 +168,15 @@ def test_calibrated_probabilities_match_the_share_of_hits(slope):
     def hits_of(candidates):
         labels, scores = truth.rank(candidates, 12, COUNTS)
         p = np.empty_like(scores)
-        np.put_along_axis(p, labels, truth.probabilities(scores), axis=1)
+        np.put_along_axis(p, labels, truth.probabilities(scores, COUNTS[labels]), axis=1)
         return rng.random(p.shape) < np.take_along_axis(p, candidates.labels, axis=1)
 
     half = np.arange(12_000) % 2 == 0
-    fitted = Combination().calibrated(found.take(half), hits_of(found.take(half)))
+    fitted = Combination().calibrated(found.take(half), hits_of(found.take(half)), COUNTS)
     other = found.take(~half)
     right = hits_of(other)
     labels, scores = fitted.rank(other, 5, COUNTS)
-    p = fitted.probabilities(scores)
+    p = fitted.probabilities(scores, COUNTS[labels])
     came = np.zeros((6000, 12), bool)
     np.put_along_axis(came, other.labels, right, axis=1)
     came = np.take_along_axis(came, labels, axis=1)
@@ -188,7 +191,7 @@ def test_calibrated_probabilities_match_the_share_of_hits(slope):
 def test_calibrated_fits_the_temperature(temperature):
     found = drawn(8000)
     hits = labelled(found, tuple(temperature * np.array(WEIGHTS)))
-    fitted = Combination().calibrated(found, hits)
+    fitted = Combination().calibrated(found, hits, COUNTS)
     assert fitted.temperature == pytest.approx(temperature, rel=0.1)
     p = fitted.exclusive_probabilities(fitted.scores(found))
     assert p.max(axis=1).mean() == pytest.approx(hits[np.arange(8000), p.argmax(axis=1)].mean(), abs=0.03)
@@ -198,13 +201,13 @@ def test_misleading_scores_get_the_flattest_curve():
     """Labels that the scores say the opposite of would turn the order round."""
     found = drawn(3000)
     hits = labelled(found, tuple(-np.array(WEIGHTS)))
-    fitted = Combination().calibrated(found, hits)
+    fitted = Combination().calibrated(found, hits, COUNTS)
     assert (fitted.slope, fitted.temperature) == (FLATTEST, FLATTEST)
 
 
 def test_calibration_keeps_the_order():
     found = drawn(300)
-    fitted = Combination().calibrated(found, labelled(found, WEIGHTS))
+    fitted = Combination().calibrated(found, labelled(found, WEIGHTS), COUNTS)
     assert fitted != Combination()
     for own, usual in zip(fitted.rank(found, 12, COUNTS), Combination().rank(found, 12, COUNTS), strict=True):
         np.testing.assert_array_equal(own, usual)
@@ -220,9 +223,27 @@ def test_fits_shift_and_fall_again_if_the_slope_would_be_negative():
     found = drawn(4000)
     scores = Combination().scores(found).astype(float)
     hits = np.random.default_rng(1).random(scores.shape) < 1 / (1 + np.exp(0.5 * scores + 2))
-    combination = Combination().calibrated(found, hits)
-    _, ranked = combination.rank(found, 5, COUNTS)
+    combination = Combination().calibrated(found, hits, COUNTS)
+    labels, ranked = combination.rank(found, 5, COUNTS)
     place = np.argsort(-scores, axis=1, kind="stable")[:, :5]
     right = np.take_along_axis(hits, place, axis=1)
     assert combination.slope == FLATTEST
-    assert combination.probabilities(ranked)[:, 0].mean() == pytest.approx(right[:, 0].mean(), abs=0.03)
+    assert combination.probabilities(ranked, COUNTS[labels])[:, 0].mean() == pytest.approx(right[:, 0].mean(), abs=0.03)
+
+
+@pytest.mark.parametrize("weight", [-0.3, 0.0, 0.3])
+def test_probabilities_of_rare_and_frequent_labels_match_their_hits(weight):
+    found = drawn(12_000)
+    truth = Combination(shift=-0.5, count_weight=weight)
+    labels, scores = truth.rank(found, 12, MIXED)
+    p = truth.probabilities(scores, MIXED[labels])
+    right = np.random.default_rng(0).random(p.shape) < p
+    hits = np.zeros(p.shape, bool)
+    np.put_along_axis(hits, labels, right, axis=1)
+    hits = np.take_along_axis(hits, found.labels, axis=1)
+    fitted = Combination().calibrated(found, hits, MIXED)
+    assert fitted.count_weight == pytest.approx(weight, abs=0.15)
+    p = fitted.probabilities(scores, MIXED[labels])
+    for count in np.unique(MIXED):
+        some = MIXED[labels[:, 0]] == count
+        assert p[some, 0].mean() == pytest.approx(right[some, 0].mean(), abs=0.06)

@@ -360,7 +360,7 @@ def test_probabilities_of_first_labels_are_calibrated(right, network):
         model = replace(fitted, combination=combination)
         ranked = [found[1:] for found in model.rank(asked, 32, k=50, beam=10, threads=1)]
         found, scores = (np.concatenate(part) for part in zip(*ranked, strict=True))
-        p, hits = combination.probabilities(scores), is_hit(found, truth)
+        p, hits = combination.probabilities(scores, fitted.seen.label_counts[found]), is_hit(found, truth)
         p, hits = p[:, :5], hits[:, :5]
         loss = -np.log(np.where(hits, p, 1 - p) + 1e-9).sum(axis=1).mean()
         return abs(p[:, 0].mean() - hits[:, 0].mean()), loss
@@ -400,7 +400,8 @@ def test_without_neighbors_the_default_combination_answers():
     _, labels, scores = next(expected.rank(model._features(NOISY[:50]), 128, k=0, beam=10, threads=1))
     found, p = model.set_params(n_neighbors=0, candidates=128).topk_numbers(NOISY[:50], 5)
     np.testing.assert_array_equal(found, labels[:, :5])
-    np.testing.assert_array_equal(p, Combination().probabilities(scores[:, :5]))
+    counts = model.label_counts_[found]
+    np.testing.assert_array_equal(p, Combination().probabilities(scores[:, :5], counts))
 
 
 # --- Ctrl-C while the parts for the hold-out are trained ---
