@@ -125,7 +125,7 @@ def test_rejects_bad_string_offsets(offsets):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"strings.utf8": np.array([0xC3, 0xA9], np.uint8), "strings.offsets": np.array([0, 1, 2])}, "not UTF-8"),
+        ({"strings.utf8": np.array([0xC3, 0xA9], np.uint8), "strings.offsets": np.array([0, 1, 2])}, "invalid UTF-8"),
         ({"strings.utf8": np.zeros(2, np.int8)}, "one-dimensional, of uint8"),
         ({"strings.offsets": np.zeros((1, 2), np.int64)}, "one-dimensional, of uint8"),
         ({"strings.offsets": np.zeros(2, np.int32)}, "one-dimensional, of uint8"),

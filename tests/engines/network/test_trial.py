@@ -230,7 +230,7 @@ def test_records_that_further_epochs_help():
     rules = replace(NOTHING_TO_GAIN, trial=TrialRules(passes=ALWAYS))
     passes = fitted("tangled", rules=rules, epochs="auto").choices_["epochs"]
     assert passes.value == 6
-    assert passes.options == ("the first pass", "the first 2 passes")
+    assert passes.options == ("the first epoch", "the first 2 epochs")
     assert passes.n == 200
 
 
