@@ -39,44 +39,46 @@ from sparsenet.selection.holdout import Holdout
 FEW, MANY = 32, 128
 
 
+class BlendHoldout(NamedTuple):
+    """The hold-out, and whether it is for good: the final network and tree are trained without it then."""
+
+    points: Holdout | None = None
+    for_good: bool = False
+
+    @property
+    def without(self) -> Holdout | None:
+        """The hold-out that the final parts are trained without; None if they learn all points."""
+        return self.points if self.for_good else None
+
+
 @dataclass(frozen=True)
 class HoldoutSize:
-    """The size of the hold-out, and which parts are trained without it.
+    """The size of the hold-out.
 
-    From `from_network` points on, one in `every` is held out, between `min_held` and `max_held`. The network is trained
-    without them and, from `from_tree` points on, the tree. With fewer points a tenth is held out, if that is at least
-    `min_held_of_few`. Then second parts are trained without the hold-out, and the final parts on all points.
+    From `enough` points on, one in `every` is held out for good, between `min_held` and `max_held`. With fewer points a
+    tenth is held out, if that is at least `min_held_of_few`. Then a second network and a second tree are trained
+    without the hold-out, and the final ones on all points.
     """
 
     every: int = AUTO.held_one_in
     min_held: int = AUTO.min_held
     max_held: int = AUTO.max_held
-    from_network: int = 1 << 13
-    from_tree: int = 1 << 16
+    enough: int = 1 << 13
     min_held_of_few: int = 128
 
     def draw(self, labels: Rows, seed: int) -> BlendHoldout:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
-        n_held = min(max(n // self.every, self.min_held), self.max_held) if n >= self.from_network else n // 10
+        for_good = n >= self.enough
+        n_held = min(max(n // self.every, self.min_held), self.max_held) if for_good else n // 10
         if n_held < self.min_held_of_few:
             return BlendHoldout()
         # Scouting also holds out a tenth of few points, with the same seed: those here must be others.
-        holdout = Holdout.draw(n, n_held, seed if n >= self.from_network else seed + 1)
+        holdout = Holdout.draw(n, n_held, seed if for_good else seed + 1)
         has_label = np.diff(labels.indptr) > 0
         if not (has_label[holdout.kept].any() and has_label[holdout.held].any()):
             return BlendHoldout()
-        return BlendHoldout(
-            holdout, holdout if n >= self.from_tree else None, holdout if n >= self.from_network else None
-        )
-
-
-class BlendHoldout(NamedTuple):
-    """The hold-out, and again for each part of the blend that is trained without it."""
-
-    points: Holdout | None = None
-    for_tree: Holdout | None = None
-    for_network: Holdout | None = None
+        return BlendHoldout(holdout, for_good)
 
 
 @dataclass(frozen=True)
@@ -200,13 +202,13 @@ def fit(
     n_points, limited = len(points[0]), options.time_budget is not None
     network_options = options.network
     # A time budget leaves no time for parts that only answer the hold-out.
-    combines = k > 0 and (n_points >= options.holdout.from_tree or not limited)
+    combines = k > 0 and (n_points >= options.holdout.enough or not limited)
     held_out = options.holdout.draw(points[1], part_seed) if combines else BlendHoldout()
     if network_options is not None and resume and checkpoint is not None:
-        known = network_part.check_resumed(network_options, points, held_out.for_network, checkpoint, part_seed)
-        held_out = held_out if known is held_out.for_network else BlendHoldout()
+        known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
+        held_out = held_out if known is held_out.without else BlendHoldout()
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
-    tree = fit_tree.fit(_without(held_out.for_tree, points), options.rules, verbose=options.verbose, **how)
+    tree = fit_tree.fit(_without(held_out.without, points), options.rules, verbose=options.verbose, **how)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
@@ -222,7 +224,7 @@ def fit(
             network = fit_network.fit(
                 points,
                 network_options,
-                holdout=held_out.for_network,
+                holdout=held_out.without,
                 checkpoint=checkpoint,
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
@@ -269,26 +271,22 @@ class InterruptedBlend(KeyboardInterrupt):
 def _unbiased(
     fitted: FittedBlend, points: Points, held_out: BlendHoldout, options: BlendOptions, *, seed: int, threads: int
 ) -> FittedBlend | None:
-    """Return a blend whose parts were trained without the hold-out; train the missing ones.
+    """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
     Return None if the network has a time budget of its own: there is no time for a second one.
     """
-    network_options = options.network
-    lacks_network = held_out.for_network is None and fitted.network is not None
-    if lacks_network and network_options is not None and network_options.time_budget is not None:
-        return None
-    if held_out.for_tree is not None and not lacks_network:
-        return fitted  # without a copy of the points
-    rest = _without(held_out.points, points)
-    if held_out.for_tree is None:
-        tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
-        fitted = replace(fitted, tree=tree)
-    if lacks_network and network_options is not None and fitted.network is not None:
+    if held_out.for_good:
+        return fitted
+    rest, network_options = _without(held_out.points, points), options.network
+    if fitted.network is not None and network_options is not None:
+        if network_options.time_budget is not None:
+            return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
         network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
         fitted = replace(fitted, network=network)
-    return fitted
+    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
+    return replace(fitted, tree=tree)
 
 
 def _without(holdout: Holdout | None, points: Points) -> Points:

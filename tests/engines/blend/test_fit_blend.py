@@ -33,8 +33,7 @@ ALWAYS, NEVER = Rule("P@k", standard_errors=-1e9, min_gain=-1.0), Rule("P@k", st
 #: Which parts go without the hold-out, for `N` points.
 REGIMES = {
     "no part": HoldoutSize(),
-    "the network": HoldoutSize(min_held=160, from_network=N),
-    "network and tree": HoldoutSize(min_held=160, from_network=N, from_tree=N),
+    "all parts": HoldoutSize(min_held=160, enough=N),
 }
 
 
@@ -166,7 +165,7 @@ def test_measures_with_parts_that_have_not_seen_the_holdout(monkeypatch, fits, r
     assert "weights" not in fitted.choices, "without a hit there is nothing to fit"
     assert fitted.combination == Combination(WEIGHTS if network is None else WITHOUT_NETWORK)
     kept = N - len(held)
-    assert fits["tree"] == ([kept] if regime == "network and tree" else [N, kept])
+    assert fits["tree"] == ([N, kept] if regime == "no part" else [kept])
     if network is None:
         assert fits["network"] == ([N, kept] if regime == "no part" else [kept])
 
