@@ -33,8 +33,8 @@ class Combination:
     ----------
     weights : of tree, network and neighbors; a score is the weighted sum of `Candidates.features`.
     slope, shift, fall, count_weight : the logit of a label's probability is ``slope * score + shift - fall * log(rank)
-        + count_weight * log(count)``, and at most that of the label before it. At equal scores, a point's first label
-        is more probable than its second, and a label with many training points more probable than a rare one.
+        + count_weight * log(count)``, and never above the logit of the label before it. At equal scores, a first label
+        is more probable than a second one.
     temperature : factor of the scores in a softmax over the candidates of a point with one label.
     """
 
