@@ -147,7 +147,8 @@ def test_answers_weigh_tree_network_and_neighbors(model, k):
         most = np.inf
         for rank, (label, said) in enumerate(zip(labels[i].tolist(), p[i].tolist(), strict=True)):
             assert scores[label] == pytest.approx(best[rank], abs=1e-2)
-            most = min(most, fitted.slope * scores[label] + fitted.shift - fitted.fall * np.log(rank + 1))
+            logit = fitted.slope * scores[label] + fitted.shift - fitted.fall * np.log(rank + 1)
+            most = min(most, logit + fitted.count_weight * np.log(model.label_counts_[label]))
             assert said == pytest.approx(1 / (1 + np.exp(-most)), rel=5e-2, abs=1e-3)
 
 
