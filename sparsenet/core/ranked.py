@@ -36,13 +36,3 @@ def best_first(scores: F32, k: int, *values: NDArray[Any]) -> list[NDArray[Any]]
 def precisions(hits: NDArray[np.bool_], ranks: Sequence[int]) -> NDArray[np.float64]:
     """Return P@k of each point for each rank k, (n, len(ranks)), from the hits of its ranked labels."""
     return np.stack([hits[:, :k].sum(axis=1) / k for k in ranks], axis=1)
-
-
-def ndcg(hits: NDArray[np.bool_], n_true: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return each point's discounted gain relative to a perfect ranking, from the hits of its ranked labels.
-
-    Points without true labels have 0.
-    """
-    gains = 1 / np.log2(np.arange(2, hits.shape[1] + 2))
-    ideal = np.cumsum(gains)[np.clip(n_true, 1, hits.shape[1]) - 1]
-    return np.asarray((hits * gains).sum(axis=1) / ideal)

@@ -16,9 +16,14 @@ from scipy.sparse import issparse
 
 from sparsenet.core.rows import Rows, by_row
 from sparsenet.features.scaling import Scaling
-from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.kernels.types import F32, F64, I32, I64
 
 _NO_POINTS = np.empty(0, np.int64)
+
+
+def log_counts(counts: NDArray[Any]) -> F64:
+    """Return `log(max(count, 1))` of label counts."""
+    return np.asarray(np.log(np.maximum(counts, 1)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,11 +83,20 @@ class Hits:
 
     def ndcg(self, k: int) -> float:
         """Compute nDCG@k."""
+        return float(np.sum(self._relative_gains(k)) / len(self.n_true))
+
+    def ndcg_of_points(self, k: int) -> F64:
+        """Compute nDCG@k of each point, (n,)."""
+        gains = np.bincount(self.points[self.ranks < k], self._relative_gains(k), minlength=len(self.n_true))
+        return np.asarray(gains, np.float64)
+
+    def _relative_gains(self, k: int) -> F64:
+        """Return the discounted gain of each hit within rank k, relative to a perfect ranking of its point."""
         within = self.ranks < k
         ideal = np.cumsum(1.0 / np.log2(np.arange(2, self.n_true.max() + 2)))
         gains = 1.0 / np.log2(self.ranks[within] + 2)
         reachable = np.minimum(self.n_true[self.points[within]], k)
-        return float(np.sum(gains / ideal[reachable - 1]) / len(self.n_true))
+        return np.asarray(gains / ideal[reachable - 1])
 
     def psp(self, ks: Sequence[int], weights: F64) -> list[float]:
         """Compute PSP at each of `ks`; `weights` are inverse propensities."""

@@ -9,6 +9,7 @@ from scipy.special import expit, softmax
 
 from sparsenet.core.ranked import best_first
 from sparsenet.engines.blend.candidates import Candidates
+from sparsenet.features.label_stats import log_counts
 from sparsenet.kernels.types import F32, I32, I64, Bools
 from sparsenet.selection.newton import logistic_loss, newton, softmax_loss
 
@@ -70,7 +71,7 @@ class Combination:
             The best scores of each point, in order, and the number of training points of these labels.
         """
         logits = np.float32(self.slope) * scores + np.float32(self.shift)
-        logits += np.float32(self.count_weight) * np.log(np.maximum(counts, 1)).astype(np.float32)
+        logits += np.float32(self.count_weight) * log_counts(counts).astype(np.float32)
         logits -= np.float32(self.fall) * np.log(np.arange(1, scores.shape[1] + 1, dtype=np.float32))
         return np.asarray(expit(np.minimum.accumulate(logits, axis=1)))
 
@@ -88,8 +89,8 @@ class Combination:
         all_scores = self.scores(candidates)
         scores, right, labels = best_first(all_scores, n_ranks, all_scores, hits, candidates.labels)
         ranks = np.broadcast_to(-np.log(np.arange(1, scores.shape[1] + 1)), scores.shape)
-        log_counts, is_candidate = np.log(np.maximum(label_counts[labels], 1)), scores > LOWEST
-        x = np.stack((scores, np.ones_like(scores), ranks, log_counts), axis=-1)[is_candidate].astype(np.float64)
+        logs, is_candidate = log_counts(label_counts[labels]), scores > LOWEST
+        x = np.stack((scores, np.ones_like(scores), ranks, logs), axis=-1)[is_candidate].astype(np.float64)
         prior_mean, found = np.array(DEFAULT_CURVE), right[is_candidate]
         slope, *others = newton(logistic_loss(x, found), prior_mean, precision)
         if slope < FLATTEST:

@@ -23,7 +23,7 @@ from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
 from sparsenet.engines.network.network_holdout import rows_of
-from sparsenet.engines.network.options import AUTO, NetworkOptions
+from sparsenet.engines.network.options import AUTO, AutoRules, NetworkOptions
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -55,14 +55,12 @@ class BlendHoldout(NamedTuple):
 class HoldoutSize:
     """The size of the hold-out.
 
-    From `enough` points on, one in `every` is held out for good, between `min_held` and `max_held`. With fewer points a
-    tenth is held out, if that is at least `min_held_of_few`. Then a second network and a second tree are trained
+    From `enough` points on, as many are held out for good as for the trial of a network, by `rules`. With fewer points
+    a tenth is held out, if that is at least `min_held_of_few`. Then a second network and a second tree are trained
     without the hold-out, and the final ones on all points.
     """
 
-    every: int = AUTO.held_one_in
-    min_held: int = AUTO.min_held
-    max_held: int = AUTO.max_held
+    rules: AutoRules = AUTO
     enough: int = 1 << 13
     min_held_of_few: int = 128
 
@@ -70,7 +68,7 @@ class HoldoutSize:
         """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
         n = len(labels)
         for_good = n >= self.enough
-        n_held = min(max(n // self.every, self.min_held), self.max_held) if for_good else n // 10
+        n_held = self.rules.n_held(n) if for_good else n // 10
         if n_held < self.min_held_of_few:
             return BlendHoldout()
         # Scouting also holds out a tenth of few points, with the same seed: those here must be others.

@@ -14,6 +14,7 @@ from sparsenet.core.ranked import best_first
 from sparsenet.core.validation import boolean, real
 from sparsenet.engines.blend.candidates import UNKNOWN, Candidates
 from sparsenet.engines.tree.machines import COST
+from sparsenet.features.label_stats import log_counts
 from sparsenet.kernels.types import F32, I32, I64
 
 
@@ -97,7 +98,7 @@ class Version1Combination:
         slopes = votes.dtype.type(slope) * votes
         logits = np.asarray(votes.dtype.type(shift) + slopes - np.log(-np.expm1(slopes)))
         if self.frequent != 0:
-            logits = logits + np.float32(self.frequent) * np.log(np.maximum(label_counts[labels], 1)).astype(np.float32)
+            logits = logits + np.float32(self.frequent) * log_counts(label_counts[labels]).astype(np.float32)
             labels, logits = best_first(logits, labels.shape[1], labels, logits)
         return labels, logits
 

@@ -12,6 +12,7 @@ from scipy.special import expit
 
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.calibration import Calibration, bent
+from sparsenet.features.label_stats import log_counts
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.selection.newton import LossTerms, newton
 from sparsenet.selection.platt import STEEPNESS, fit_platt
@@ -75,7 +76,7 @@ def fit_softmax(
     no_shifts = np.zeros(labels.width)
     shifts = no_shifts
     if counts is not None:
-        logs = np.log(np.maximum(counts, 1.0))
+        logs = log_counts(counts)
         logs -= logs.mean()
         log_steepness, by_frequency = _fit_softmax(exact, logs, truth, weights)
         # Shifts may only raise rare labels: texts without a clear label would lower them.

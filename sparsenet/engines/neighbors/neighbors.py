@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from sparsenet import kernels
-from sparsenet.core.ranked import best_first, is_hit, ndcg
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, by_row, transpose
+from sparsenet.core.ranked import best_first
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix, by_row, transpose
 from sparsenet.engines.neighbors.side_by_side import MAX_DENSE_CELLS, SideBySide, dense_ids, limit_dense
 from sparsenet.kernels.types import F32, F64, I32, I64
+from sparsenet.metrics.ranking import find_hits
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 
 #: Bytes for each column: while the features are weighed (pointers, frequencies, rarities, weights), and afterwards
@@ -187,11 +188,11 @@ class Neighbors:
 
     def _ndcg_by_power(self, sample: I64, near: I32, products: F32, threads: int, n_ranks: int = 5) -> dict[float, F64]:
         """Return the nDCG of the neighbors' vote on each point of `sample` for each power."""
-        truth, n_ranks = self.labels.take(sample), min(n_ranks, self.labels.width)
+        truth, n_ranks = as_matrix(self.labels.take(sample)), min(n_ranks, self.labels.width)
         found = {}
         for power in self._powers:
             labels, shares = self.propose(self._vote_weights(near, products, power), n_ranks, threads)
-            found[power] = ndcg(is_hit(best_first(shares, n_ranks, labels)[0], truth), np.diff(truth.indptr))
+            found[power] = find_hits(truth, best_first(shares, n_ranks, labels)[0], n_ranks).ndcg_of_points(n_ranks)
         return found
 
     def _nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:

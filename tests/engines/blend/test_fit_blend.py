@@ -17,7 +17,7 @@ from sparsenet.engines.blend.candidates import UNKNOWN
 from sparsenet.engines.blend.combination import WEIGHTS, WITHOUT_NETWORK, Combination
 from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendHoldout, BlendOptions, HoldoutSize
 from sparsenet.engines.network import fit_network
-from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.machines import Rules
 from sparsenet.features.label_stats import LabelStats
@@ -33,7 +33,7 @@ ALWAYS, NEVER = Rule("P@k", standard_errors=-1e9, min_gain=-1.0), Rule("P@k", st
 #: Which parts go without the hold-out, for `N` points.
 REGIMES = {
     "no part": HoldoutSize(),
-    "all parts": HoldoutSize(min_held=160, enough=N),
+    "all parts": HoldoutSize(rules=replace(AUTO, min_held=160), enough=N),
 }
 
 

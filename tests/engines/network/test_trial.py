@@ -35,7 +35,8 @@ from sparsenet.core.seeds import run_seed
 from sparsenet.engines.network.options import AUTO
 from sparsenet.engines.network.training import ScoreCorrection, TrialRules
 from sparsenet.engines.network.training.budget import TimeBudget
-from sparsenet.engines.network.training.trial import HoldoutPrecision, log_counts_of
+from sparsenet.engines.network.training.trial import HoldoutPrecision
+from sparsenet.features.label_stats import log_counts
 from sparsenet.selection.choose import Rule
 from sparsenet.selection.holdout import Holdout
 from tests.support.interrupting import StopAt
@@ -345,6 +346,7 @@ def test_training_ends_early_if_one_epoch_learns_all_labels():
 
 
 COUNTS = np.bincount(TRUTH.indices, minlength=TRUTH.width)
+LOG_COUNTS = log_counts(COUNTS).astype(np.float32)
 
 
 def held_out(**rules):
@@ -371,14 +373,14 @@ def test_the_correction_is_folded_into_the_weights(hidden):
     plain = trained(Corrected(2, parts, correction=ScoreCorrection(), rules=rules)).network
     other = trained(Corrected(2, parts, correction=ScoreCorrection(0.25, 2.0, -1.5), rules=rules)).network
     before, after = plain.weights(), other.weights()
-    bias = before.pop("output.bias") + 0.25 * log_counts_of(COUNTS)[:, None]
+    bias = before.pop("output.bias") + 0.25 * LOG_COUNTS[:, None]
     np.testing.assert_allclose(after.pop("output.bias"), 2 * bias - 1.5, rtol=1e-6)
     for name in ("output.weight", "wide.weight"):
         np.testing.assert_array_equal(after.pop(name), 2 * before.pop(name))
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array, err_msg=name)
     scores, others = (made.all_scores(FEATURES, 1) for made in (plain, other))
-    np.testing.assert_allclose(others, 2 * (scores + 0.25 * log_counts_of(COUNTS)) - 1.5, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(others, 2 * (scores + 0.25 * LOG_COUNTS) - 1.5, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("hidden", [(16,), ()], ids=["both paths", "wide alone"])
@@ -404,7 +406,7 @@ def test_corrects_scores_of_frequent_labels(hidden):
     made, weights = network(*hidden), (0.0, 10.0, 20.0)
     train(made, epochs=5, batch_size=50)
     assert correct(held_out(count_weights=weights), made).count_weight == 0
-    made.output.rescale(1.0, -np.float32(20) * log_counts_of(COUNTS))
+    made.output.rescale(1.0, -np.float32(20) * LOG_COUNTS)
     found = correct(held_out(count_weights=weights), made)
     assert found.count_weight == found.decision.value == 20
     assert found.decision.why.startswith("log counts at 20: mean of P@1, P@3 and P@5 ")
@@ -416,7 +418,7 @@ def test_corrects_scores_of_frequent_labels(hidden):
 def test_label_counts_enter_only_beyond_chance():
     made = network(16)
     train(made, epochs=5, batch_size=50)
-    made.output.rescale(1.0, -np.float32(20) * log_counts_of(COUNTS))
+    made.output.rescale(1.0, -np.float32(20) * LOG_COUNTS)
     gain = correct(held_out(count_weights=(0.0, 20.0)), made).decision
     assert gain.gain > 2 * gain.standard_error
     for rule in (Rule("P@k", standard_errors=1.01 * gain.gain / gain.standard_error), Rule("P@k", min_gain=gain.gain)):

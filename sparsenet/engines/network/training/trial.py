@@ -14,16 +14,12 @@ from sparsenet.core.validation import MAX_WIDTH, integer
 from sparsenet.engines.network.losses import gives_log_odds
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training.reports import RANKS, Validation
+from sparsenet.features.label_stats import log_counts
 from sparsenet.kernels.types import F32, F64, I32, I64, Bools
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 from sparsenet.selection.platt import fit_platt
 
 MEAN_PRECISION = "mean of P@1, P@3 and P@5"
-
-
-def log_counts_of(label_counts: I64) -> F32:
-    """Return `log(max(count, 1))` of each label."""
-    return np.log(np.maximum(label_counts, 1)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class ScoreCorrection:
 
     def shifts(self, label_counts: I64) -> F32:
         """Return the constant that each label's score gains."""
-        gained = np.float32(self.slope * self.count_weight) * log_counts_of(label_counts)
+        gained = np.float32(self.slope * self.count_weight) * log_counts(label_counts).astype(np.float32)
         return np.asarray(gained + np.float32(self.shift))
 
 
@@ -191,12 +187,12 @@ class Trial:
         scored = self._scored(network, threads, on_block)
         if (scored.counts * scored.right).sum() < self.rules.min_true:
             return ScoreCorrection()
-        log_counts = log_counts_of(label_counts)[scored.labels]
+        logs = log_counts(label_counts).astype(np.float32)[scored.labels]
         options = [Option(f"log counts at {weight:g}", weight) for weight in self.rules.count_weights]
-        decision = choose(options, lambda weight: scored.precision(np.float32(weight) * log_counts), self.rules.counts)
+        decision = choose(options, lambda weight: scored.precision(np.float32(weight) * logs), self.rules.counts)
         if not self.calibrates:
             return ScoreCorrection(decision.value, decision=decision)
-        scores, some = scored.scores + np.float32(decision.value) * log_counts, scored.counts > 0
+        scores, some = scored.scores + np.float32(decision.value) * logs, scored.counts > 0
         right, counts = scored.right[some], scored.counts[some]
         slope, shift = fit_platt(scores[some], right, counts=counts)
         return ScoreCorrection(decision.value, slope, shift, decision)
