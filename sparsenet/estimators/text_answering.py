@@ -1,0 +1,116 @@
+"""Answers of text models: labels, probabilities and scores of raw texts, and how good they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
+
+from sparsenet.core.machine import default_threads
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import check_weights, integer, n_jobs, optional, real
+from sparsenet.engines.text.fit_text import FittedText
+from sparsenet.engines.text.word_effects import Explanation, explain
+from sparsenet.features.text import table_columns
+from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
+from sparsenet.features.text.text_frames import texts_in
+from sparsenet.kernels.types import F32
+
+
+class TextAnswersMixin:
+    """Answer queries about raw texts by a fitted model, `_fitted`."""
+
+    _fitted: FittedText
+    classes_: NDArray[Any]
+    columns_: table_columns.KnownColumns | None
+    n_jobs: int | None
+
+    def predict(self, X: Any, *, threshold: float | None = None) -> Any:
+        """Return the best label of each text (n,); with several labels, in the form of y, all above `threshold`.
+
+        `threshold` is a probability, by default `threshold_`. Lists of labels begin with the best one.
+        """
+        fitted, texts = self._checked(), self._texts(X)
+        if not fitted.exclusive:
+            threshold = optional(real, "threshold", threshold, 0, 1)
+            return fitted.target.decode(*fitted.answers.above(texts, threshold, self._threads()))
+        if threshold is not None:
+            raise ValueError(
+                "threshold must be None where each text has one label: see `topk` for probabilities, and of two "
+                "classes scikit-learn's FixedThresholdClassifier and TunedThresholdClassifierCV"
+            )
+        return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
+
+    def predict_one(self, text: str | bytes) -> Any:
+        """Return the best label of one text; a linear model takes microseconds."""
+        fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
+        if not isinstance(text, str):
+            [text] = check_texts([text])
+        return fitted.target.classes[fitted.answers.best(text)]
+
+    def predict_topk(self, X: Any, k: int = 5) -> csr_array:
+        """Return the probabilities of the k best labels, sparse (n, n_labels); the entries of a row are best first."""
+        labels, values = self._best(X, k)
+        (n, k), n_labels = labels.shape, len(self.classes_)
+        return csr_array((values.reshape(-1), labels.reshape(-1), np.arange(n + 1) * k), shape=(n, n_labels))
+
+    def topk(self, X: Any, k: int = 5) -> tuple[NDArray[Any], F32]:
+        """Return the k best labels and their probabilities, (n, k) each, best first; k is at most n_labels."""
+        labels, values = self._best(X, k)
+        return self.classes_[labels], values
+
+    def predict_proba(self, X: Any) -> F32:
+        """Return calibrated probabilities, (n, n_labels); with one label per text, each row sums to one."""
+        return self._checked().answers.probabilities(self._texts(X), self._threads())
+
+    def predict_log_proba(self, X: Any) -> F32:
+        """Return the logarithm of `predict_proba`; probabilities that underflow to 0 give minus infinity."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def decision_function(self, X: Any) -> F32:
+        """Return the scores of all labels (n, n_labels); with two exclusive labels, the second's alone (n,)."""
+        return self._checked().answers.scores(self._texts(X), self._threads())
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of texts whose best label is right; unknown labels are misses, with a warning if all are."""
+        fitted, texts = self._checked(), self._texts(X)
+        hits = fitted.hits(texts, self._truth(texts, y), self._threads())
+        return float(np.average(hits, weights=check_weights(sample_weight, len(texts))))
+
+    def explain(self, text: str, label: Any = None) -> Explanation:
+        """Explain the score of a label, by default the best one: the contribution of each word and part of a word."""
+        return explain(self._checked(), check_texts([text])[0], label, self._threads())
+
+    # --- within ---
+
+    @property
+    def fitted_(self) -> FittedText:
+        """The engine's fitted model, a dataclass; its fields may change between versions."""
+        return self._checked()
+
+    def _best(self, X: Any, k: int) -> tuple[NDArray[np.int32], F32]:
+        fitted = self._checked()
+        k = min(integer("k", k, 1), len(fitted.target.classes))
+        return fitted.answers.topk(self._texts(X), k, self._threads())
+
+    def _texts(self, X: Any) -> list[str]:
+        """Return texts; from a data frame, the columns that the model learnt from."""
+        return check_texts(texts_in(X, getattr(self, "columns_", None)))
+
+    def _truth(self, texts: list[str], y: Any) -> Rows:
+        """Return the labels of texts as numbers, without unknown labels."""
+        check_any(texts)
+        truth = self._checked().target.encode(y, drop_unknown=True)
+        check_lengths(texts, truth)
+        return truth
+
+    def _threads(self) -> int:
+        return n_jobs(self.n_jobs) or default_threads()
+
+    def _checked(self) -> FittedText:
+        check_is_fitted(self)
+        return self._fitted
