@@ -29,6 +29,7 @@ from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.inputs import check_any, check_texts
 from sparsenet.features.text.labelled_corpus import labelled_corpus
 from sparsenet.features.text.text_frames import texts_in
+from sparsenet.features.text.word_vectors import WordVectors, as_vectors
 from sparsenet.kernels.types import Arrays
 
 
@@ -77,6 +78,11 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         which can be read only once.
     bits : int
         Features are hashed into ``2**bits`` slots.
+    vectors : str, path, WordVectors or None
+        Static word vectors from local files: the mean vector of a text, as dense features next to the words. They know
+        words that no training text has, so they help most with up to some thousand texts. A path as `WordVectors.read`
+        takes it, or ``"wordllama"`` for the vectors of that package (``pip install 'sparsenet[vectors]'``). Held-out
+        texts choose their weight against the words. A saved model holds the table. For linear models only.
     method : {"auto", "linear", "network"}
         ``"linear"`` trains each label against all texts. ``"network"`` trains a network like `ExtremeClassifier` on the
         same features, with some thousands of labels per step. ``"auto"``: linear, unless labels times features of all
@@ -105,7 +111,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         Training texts of each label, and of all.
     choices_ : dict
         The `Decision` on `method` and `char_ngrams` where they are ``"auto"``, and with a time budget on `cost` and
-        `word_ngrams`: the default stays unless another option is better by more than a standard error.
+        `word_ngrams`: the default stays unless another option is better by more than a standard error. With `vectors`,
+        also on their weight: the length of a text's vector, where its other features have length 1.
     multilabel_ : bool
         Whether a text may have several labels, or none.
     threshold_ : float or None
@@ -137,6 +144,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         validation_fraction: str | float = "auto",
         time_budget: float | None = None,
         bits: int = 22,
+        vectors: str | os.PathLike[str] | WordVectors | None = None,
         method: str = "auto",
         memory_limit: int | str | None = None,
         n_jobs: int | None = None,
@@ -151,6 +159,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         self.validation_fraction = validation_fraction
         self.time_budget = time_budget
         self.bits = bits
+        self.vectors = vectors
         self.method = method
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
@@ -206,6 +215,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         how: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter, "format": format}
         how |= {"dialect": dialect, "threads": threads, "memory_limit": options.memory_limit}
+        options = options.with_vectors(as_vectors(self.vectors))
         corpus, known = labelled_corpus(X, y, options.features, **how)
         return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 
@@ -215,11 +225,13 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         texts, y = self._texts(X), listed(y)  # a generator can be read only once
         check_any(texts)
         if not self.__sklearn_is_fitted__():
+            options = options.with_vectors(as_vectors(self.vectors))
             corpus = Corpus.of_texts(texts, y, options.features, threads, classes)
             seed = run_seed(self.random_state)
             return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started))
         fitted, seed = self._fitted, run_seed(self.random_state, call=self._fitted.calls + 1)
-        corpus = Corpus.of_more(texts, y, fitted.target, fitted.vocabulary.rules, threads, classes)
+        vectors = None if fitted.view is None else fitted.view.vectors
+        corpus = Corpus.of_more(texts, y, fitted.target, fitted.vocabulary.rules, threads, classes, vectors)
         return self._adopt(refit(fitted, corpus, options, seed=seed, threads=threads), self.columns_)
 
     # --- models on disk ---
@@ -263,14 +275,15 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
 
     def _pack(self, fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays and JSON of a model, which may be smaller than the classifier's."""
-        parameters = pack_parameters(self.get_params(deep=False))
+        parameters = pack_parameters(self.get_params(deep=False), but=("vectors",))  # the model holds them
         self._options()  # invalid parameters could not be loaded
         return text_arrays.pack(fitted, parameters, self.columns_)
 
     @classmethod
     def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
         fitted, parameters, columns = text_arrays.unpack(arrays, metadata)
-        model = cls(**unpack_parameters(parameters))
+        vectors = None if fitted.view is None else fitted.view.vectors
+        model = cls(**unpack_parameters(parameters), vectors=vectors)
         model._options()
         return model._adopt(fitted, columns)
 

@@ -105,6 +105,20 @@ class LinearModel:
         shape = (len(self.factors), len(self.bias))
         return sparse.csr_array((data, np.asarray(self.columns), self.indptr), shape=shape)
 
+    def head(self, n_features: int) -> LinearModel:
+        """Return the model of the first features only."""
+        if self.indptr is None or self.columns is None:
+            return replace(self, matrix=self.matrix[:n_features], factors=self.factors[:n_features])
+        indptr = self.indptr[: n_features + 1]
+        matrix, columns = self.matrix[: indptr[-1]], self.columns[: indptr[-1]]
+        return replace(self, matrix=matrix, factors=self.factors[:n_features], indptr=indptr, columns=columns)
+
+    def tail(self, n_features: int) -> F32:
+        """Return the weights of the features after the first `n_features`, (n, n_columns)."""
+        if self.indptr is not None:
+            return np.ascontiguousarray(self._as_csr()[n_features:].toarray(), np.float32)
+        return np.ascontiguousarray(self.matrix[n_features:] * self.factors[n_features:, None])
+
     def column(self, number: int) -> NDArray[np.float64]:
         """Return the weights of one column, (n_features,)."""
         if self.indptr is None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparsenet.core.ranked import is_hit
+from sparsenet.core.rows import Rows, by_row
 from sparsenet.engines.linear import calibrating, linear
 from sparsenet.engines.linear.calibration import CURVATURE, Calibration
 from sparsenet.engines.linear.linear import LinearRules
@@ -20,7 +21,7 @@ from sparsenet.engines.linear.text_holdout import TextHoldout
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.features.text.vocabulary import Vocabulary
-from sparsenet.kernels.types import F64
+from sparsenet.kernels.types import F32, F64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 
 #: One standard error: a tenth of the texts rarely shows two.
@@ -36,6 +37,9 @@ class MeasuredText:
     features, rules : FeatureRules and LinearRules
     hits : ndarray of shape (n_held,)
         1 for each held-out text whose best label is right, else 0.
+    likelihood : ndarray of shape (n_held,), or None
+        The log-likelihood of the labels of each held-out text. Measured with dense features only, whose weight it helps
+        to choose.
     calibration : Calibration
     shifts : ndarray of shape (n_labels,), or None
         What to add to the scores of exclusive labels.
@@ -44,6 +48,7 @@ class MeasuredText:
     features: FeatureRules
     rules: LinearRules
     hits: F64
+    likelihood: F64 | None
     calibration: Calibration
     shifts: F64 | None
 
@@ -69,8 +74,9 @@ def measure(
         kept, held = (problem.rows.take(texts, problem.spill) for texts in (turn.kept, turn.held))
         labels = problem.labels.take(turn.kept)
         vocabulary = Vocabulary.learn(features, kept, labels)
-        model = problem.train(kept, labels, vocabulary, rules)
-        scores = model.scores(vocabulary.points(held, problem.threads), problem.threads)
+        model = problem.train(kept, labels, vocabulary, rules, problem.dense_of(turn.kept))
+        points = problem.points(vocabulary, held, problem.dense_of(turn.held))
+        scores = model.scores(points, problem.threads)
         found.append(both_classes(scores, labels.width))
     scores, shifts = np.concatenate(found), None
     truth = problem.labels.take(np.concatenate([turn.held for turn in holdout.turns]))
@@ -81,9 +87,19 @@ def measure(
         calibration = Calibration(steepness, curvature=curvature)
     else:
         calibration = calibrating.fit(scores, truth, exclusive=False)
-    best = (scores if shifts is None else scores + shifts).argmax(axis=1).astype(np.int32)
-    hits = is_hit(best, truth).astype(np.float64)
-    return MeasuredText(features, rules, hits, calibration, shifts), (vocabulary, model)
+    scores = scores if shifts is None else (scores + shifts).astype(np.float32)
+    hits = is_hit(scores.argmax(axis=1).astype(np.int32), truth).astype(np.float64)
+    likelihood = None if problem.dense is None else log_likelihood(calibration, scores, truth, problem.exclusive)
+    return MeasuredText(features, rules, hits, likelihood, calibration, shifts), (vocabulary, model)
+
+
+def log_likelihood(calibration: Calibration, scores: F32, truth: Rows, exclusive: bool) -> F64:
+    """Return the log-likelihood of the labels of each text by its calibrated scores."""
+    p = calibration.probabilities(scores, exclusive=exclusive).astype(np.float64)
+    p = np.clip(p, np.finfo(np.float32).tiny, 1 - np.finfo(np.float32).epsneg)
+    right = p[np.repeat(np.arange(len(truth)), np.diff(truth.indptr)), truth.indices]
+    own = by_row(np.add, np.log(right) if exclusive else np.log(right) - np.log1p(-right), truth.indptr)
+    return np.asarray(own if exclusive else own + np.log1p(-p).sum(axis=1))
 
 
 def measure_and_learn(

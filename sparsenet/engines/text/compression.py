@@ -68,6 +68,11 @@ def compress(
 
     `labelled` are texts and labels to measure the accuracy on, before and after.
     """
+    if fitted.view is not None and size(fitted) > max_bytes:
+        raise ValueError(
+            f"max_bytes={max_bytes} is impossible: the model takes {size(fitted)} bytes with its word vectors, which "
+            "cannot be compressed: train without vectors"
+        )
     small = _largest_within(fitted, max_bytes, size)
     report = Compression(size(fitted), size(small), _n_weights(fitted.model), _n_weights(small.model))
     if labelled is not None:

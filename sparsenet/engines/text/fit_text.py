@@ -24,8 +24,10 @@ from sparsenet.engines.text import unknown
 from sparsenet.engines.text.text_answers import LinearAnswers
 from sparsenet.engines.text.text_network import COMPETING, MAX_FEATURES, NetworkAnswers, NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
+from sparsenet.engines.text.vector_weight import choose_weight
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
+from sparsenet.features.text.dense_view import DenseView
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
 from sparsenet.selection.choose import Decision
@@ -51,6 +53,8 @@ class FittedText:
         The parameters that a search tried, and their scores.
     decisions : mapping
         Decisions of a search, by parameter.
+    view : DenseView or None
+        The word vectors, whose dimensions follow the features of the vocabulary.
     """
 
     target: Target
@@ -63,6 +67,7 @@ class FittedText:
     score: float | None = None
     search: Sequence[dict[str, Any]] = ()
     decisions: Mapping[str, Decision] = field(default_factory=dict)
+    view: DenseView | None = None
 
     @cached_property
     def answers(self) -> LinearAnswers | NetworkAnswers:
@@ -70,7 +75,7 @@ class FittedText:
         n_labels = len(self.target.classes)
         if isinstance(self.model, NetworkModel):
             return NetworkAnswers(self.model, self.vocabulary, self.exclusive)
-        return LinearAnswers.of(self.model, self.vocabulary, n_labels, exclusive=self.exclusive)
+        return LinearAnswers.of(self.model, self.vocabulary, n_labels, exclusive=self.exclusive, view=self.view)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "answers"}
@@ -116,8 +121,10 @@ def fit(corpus: Corpus, options: TextOptions, *, seed: int, threads: int, starte
     costs = class_costs(options.class_weight, target, counts)
     settings = (costs, seed, threads, options.memory_limit, options.verbose)
     problem = Problem(corpus.rows, labels, target.kind == "single", *settings)
-    is_network = options.is_network(len(problem.rows.slots), labels.width)
+    n_features = len(problem.rows.slots) + (0 if corpus.vectors is None else corpus.vectors.size)
+    is_network = options.is_network(n_features, labels.width)
     if is_network:
+        _check_suits_network(options)
         n_scored = min(COMPETING, labels.width)
         holdout = draw_holdout(labels, options.holdout, seed, for_good=True, n_scored=n_scored)
         return fit_network(problem, corpus, counts, options, deadline, holdout)
@@ -133,8 +140,15 @@ def _fit_linear(
     measured: MeasuredText | None = None
     tried: list[MeasuredText] = []
     choices: dict[str, Decision] = {}
+    view: DenseView | None = None
+    if corpus.vectors is not None and options.features.vectors is not None:
+        until = None if options.time_budget is None else deadline
+        by_weight, measured = choose_weight(problem, corpus.vectors, features, rules, holdout, until)
+        view, choices["vectors"] = DenseView(options.features.vectors, by_weight.value), by_weight
+        problem = replace(problem, dense=view.weighted(corpus.vectors))
     if holdout is not None and options.time_budget is not None:
-        measured, tried, choices = search(problem, corpus, features, rules, holdout, deadline)
+        measured, tried, found = search(problem, corpus, features, rules, holdout, deadline)
+        choices |= found
         features, rules = measured.features, measured.rules
         problem = replace(problem, rows=corpus.features_by(features))
     if holdout is not None and holdout.for_good:
@@ -147,13 +161,11 @@ def _fit_linear(
         model = model.calibrated(measured.calibration, measured.shifts)
     else:
         model = model.calibrated(unmeasured(problem.labels.width, exclusive=exclusive))
-    is_empty = np.diff(problem.rows.indptr) == 0
-    shares = unknown.label_frequencies(problem.labels, is_empty, problem.costs, exclusive=exclusive)
+    shares = unknown.label_frequencies(problem.labels, problem.are_empty(), problem.costs, exclusive=exclusive)
     model = unknown.with_probabilities(model, shares, exclusive=exclusive)
-    score, found = None if measured is None else measured.score, [one.described() for one in tried]
-    return FittedText(
-        corpus.target, vocabulary, model, counts, len(problem.labels), score=score, search=found, decisions=choices
-    )
+    score, trials = None if measured is None else measured.score, [one.described() for one in tried]
+    about = (corpus.target, vocabulary, model, counts, len(problem.labels))
+    return FittedText(*about, score=score, search=trials, decisions=choices, view=view)
 
 
 def fit_network(
@@ -164,7 +176,6 @@ def fit_network(
     Features are weighted by the labels of all texts: to exclude held-out texts would cost another pass over the data.
     """
     labels, threads, score = problem.labels, problem.threads, None
-    _check_suits_network(options)
     vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, n_max=MAX_FEATURES)
 
     def points_and_labels(texts: I64 | None) -> tuple[Rows, Rows]:
@@ -190,6 +201,8 @@ def _check_suits_network(options: TextOptions) -> None:
     why = "method is 'network'" if options.method == "network" else "there are too many labels and texts for others"
     if options.class_weight is not None:
         raise ValueError(f"class_weight must be None: it is for linear models, and a network is trained ({why})")
+    if options.features.vectors is not None:
+        raise ValueError(f"vectors must be None: they are for linear models, and a network is trained ({why})")
     if options.linear.cost != LinearRules.cost:
         problem = f"is for linear models, and a network is trained ({why}): leave it out"
         raise ValueError(f"cost={options.linear.cost:g} {problem}")
@@ -213,10 +226,16 @@ def refit(fitted: FittedText, corpus: Corpus, options: TextOptions, *, seed: int
     else:
         costs = class_costs(options.class_weight, target, counts)
         exclusive = target.kind == "single"
-        problem = Problem(corpus.rows, labels, exclusive, costs, seed, threads, options.memory_limit)
+        dense = None
+        if fitted.view is not None and corpus.vectors is not None:
+            dense = fitted.view.weighted(corpus.vectors)
+            features = np.append(features, len(vocabulary) + np.arange(fitted.view.dim))
+        problem = Problem(corpus.rows, labels, exclusive, costs, seed, threads, options.memory_limit, dense=dense)
         model, weight = _refit_linear(fitted, fitted.model, problem, vocabulary, (features, where), options.linear)
     n_texts, calls = fitted.n_texts + len(labels), fitted.calls + 1
-    return FittedText(target, vocabulary, model, counts, n_texts, calls, weight, fitted.score)
+    kept = {name: one for name, one in fitted.decisions.items() if name == "vectors"}
+    about = (target, vocabulary, model, counts, n_texts, calls, weight, fitted.score)
+    return FittedText(*about, decisions=kept, view=fitted.view)
 
 
 def _refit_linear(
@@ -230,8 +249,9 @@ def _refit_linear(
     """Train a linear model further; `places` are the new positions of its features and labels."""
     features, where = places
     n_labels, n_new, exclusive = problem.labels.width, len(problem.labels), problem.exclusive
-    if len(vocabulary) * n_labels > rules.max_dense_weights:
-        linear.check_learning_on(len(vocabulary), n_labels, problem.memory_limit)
+    n_features = len(vocabulary) + (0 if problem.dense is None else problem.dense.shape[1])
+    if n_features * n_labels > rules.max_dense_weights:
+        linear.check_learning_on(n_features, n_labels, problem.memory_limit)
     weight = before.weights() if fitted.weight is None else fitted.weight
     offset = before.offset
     if exclusive and weight.shape[1] == 1 and n_labels > 2:
@@ -240,10 +260,10 @@ def _refit_linear(
     if exclusive and len(where) == 1 and n_labels == 2 and where[0] == 0:
         weight = -weight  # the column of the only label becomes the column of the second
     width = 1 if exclusive and weight.shape[1] == 1 else n_labels
-    start = np.zeros((len(vocabulary) + 1, width), np.float32)
+    start = np.zeros((n_features + 1, width), np.float32)
     start[-1] = -1  # the bias of a label without texts
     columns = np.arange(1) if width == 1 else where
-    start[np.ix_(np.append(features, len(vocabulary)), columns)] = weight
+    start[np.ix_(np.append(features, n_features), columns)] = weight
     if offset is not None:
         # The offset applies to the earlier texts, so scale it by their fraction.
         moved = np.zeros(width, np.float32)
@@ -251,7 +271,7 @@ def _refit_linear(
         offset = moved
     truth = problem.columns(problem.labels) if width == 1 else problem.labels
     rules, costs = problem.weighted(rules, width)
-    points = vocabulary.points(problem.rows, problem.threads)
+    points = problem.points(vocabulary, problem.rows, problem.dense)
     # Each earlier text has as much influence on the biases as a new one. Otherwise a call with a single label would
     # move the biases of all other labels too far, above all of the first label, which has learnt little but its bias.
     stiffness = 1.0 + fitted.n_texts
@@ -260,10 +280,8 @@ def _refit_linear(
     if calibration == unmeasured(len(where), exclusive=exclusive):
         calibration = unmeasured(n_labels, exclusive=exclusive)
     model = linear.rounded(weight, rules).calibrated(calibration).moved(offset)
-    is_empty = np.diff(problem.rows.indptr) == 0
-    model = unknown.with_more_texts(
-        *(model, before, fitted.n_texts, where, problem.labels, is_empty, problem.costs), exclusive=exclusive
-    )
+    about = (fitted.n_texts, where, problem.labels, problem.are_empty(), problem.costs)
+    model = unknown.with_more_texts(model, before, *about, exclusive=exclusive)
     return model, weight
 
 

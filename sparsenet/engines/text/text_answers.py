@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from sparsenet import kernels
 from sparsenet.core.memory import check_cells
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.linear_model import LinearModel, both_classes
+from sparsenet.features.text.dense_view import DenseView
 from sparsenet.features.text.featuriser import unicode_table
+from sparsenet.features.text.tokenizing import TokenSpan
 from sparsenet.features.text.vocabulary import Vocabulary, log_counts
 from sparsenet.kernels.types import F32, F64, I32, I64
 
@@ -23,6 +26,35 @@ FEW = 16
 
 
 @dataclass(frozen=True, eq=False)
+class DenseAnswers:
+    """The part of the scores that comes from word vectors of length 1: `weight` is (dim, n_columns)."""
+
+    view: DenseView
+    weight: F32
+
+    @cached_property
+    def _one(self) -> tuple[I64, I32]:
+        """The row pointers and indices of one dense row."""
+        dim = len(self.weight)
+        return np.array((0, dim)), np.arange(dim, dtype=np.int32)
+
+    def add_scores(self, texts: list[str], scores: F32, threads: int) -> bool:
+        """Add the part of each score to `scores` (n, n_columns); return whether any text has known tokens."""
+        sums, inverse = self.view.vectors.sums_of(texts, threads)
+        n, dim = sums.shape
+        indptr, indices = self._one if n == 1 else (np.arange(n + 1) * dim, np.tile(self._one[1], n))
+        own = np.empty_like(scores)
+        kernels.csr_matmul(indptr, indices, sums.reshape(-1), self.weight, own, threads)
+        own *= inverse
+        scores += own
+        return bool(inverse.any())
+
+    def contributions(self, text: str, column: int) -> list[tuple[TokenSpan, float]]:
+        """Return the part of each token of a text in the score of a column."""
+        return self.view.vectors.contributions(text, self.weight[:, column].astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
 class LinearAnswers:
     """Answers of a linear model: one kernel takes texts and returns scores. Labels are numbers."""
 
@@ -30,14 +62,19 @@ class LinearAnswers:
     scorer: kernels.TextScorer
     n_labels: int
     exclusive: bool
+    dense: DenseAnswers | None = None
 
     @classmethod
-    def of(cls, model: LinearModel, words: Vocabulary, n_labels: int, *, exclusive: bool) -> LinearAnswers:
-        """Build the scorer of a model."""
+    def of(
+        cls, model: LinearModel, words: Vocabulary, n_labels: int, *, exclusive: bool, view: DenseView | None = None
+    ) -> LinearAnswers:
+        """Build the scorer of a model, whose features are words, and after them the dimensions of a view."""
+        dense = None if view is None else DenseAnswers(view, model.tail(len(words)) * np.float32(view.weight))
+        model = model if view is None else model.head(len(words))
         vocabulary: tuple[Any, ...] = (*words.tables, words.weights, log_counts())
         matrix: tuple[Any, ...] = (model.matrix, model.factors, model.bias, model.indptr, model.columns)
         scorer = kernels.TextScorer(*unicode_table(), *words.rules.as_tuple(), *vocabulary, *matrix)
-        return cls(model, scorer, n_labels, exclusive)
+        return cls(model, scorer, n_labels, exclusive, dense)
 
     def winners(self, texts: list[str], threads: int) -> I32:
         """Return the best label of each text."""
@@ -83,6 +120,8 @@ class LinearAnswers:
         """Return the best label of one text."""
         if self.n_labels == 1:
             return 0
+        if self.dense is not None:
+            return self._best_with(self.dense, text)
         try:
             best, score = self.scorer.best(text)
         except UnicodeEncodeError:  # a lone surrogate
@@ -93,13 +132,31 @@ class LinearAnswers:
             return int(both_classes(scores, self.n_labels).argmax())
         return best
 
-    def contributions(self, point: Rows, number: int) -> tuple[F64, float]:
-        """Return the contribution of each feature to a label's score, (nnz,), and the bias."""
-        alone = len(self.model.bias) == 1
-        column, sign = (0, -1.0 if number == 0 and self.n_labels == 2 else 1.0) if alone else (number, 1.0)
+    def contributions(self, point: Rows, number: int, *, by_vectors: bool = False) -> tuple[F64, float]:
+        """Return the contribution of each sparse feature to a label's score, (nnz,), and the bias.
+
+        `by_vectors` tells whether word vectors contribute to the score, too.
+        """
+        column, sign = self.column_of(number)
         weights = self.model.column(column)[point.indices]
-        bias = self.model.bias if self.model.unknown is None or self.model.knows(point.indices) else self.model.unknown
+        known = by_vectors or self.model.unknown is None or self.model.knows(point.indices)
+        bias = self.model.bias if known else self.model.unknown
+        assert bias is not None
         return sign * point.data.astype(np.float64) * weights, sign * float(bias[column])
+
+    def _best_with(self, dense: DenseAnswers, text: str) -> int:
+        """Return the best label of one text with word vectors, without the loop over blocks."""
+        scores = np.empty((1, len(self.model.bias)), np.float32)
+        self.scorer.scores(*kernels.join_texts([text]), scores, 1)
+        if not dense.add_scores([text], scores, 1):
+            self._answer_unknown(scores)
+        return int(scores.argmax()) if scores.shape[1] > 1 else int(scores[0, 0] > 0)
+
+    def column_of(self, number: int) -> tuple[int, float]:
+        """Return the column that scores a label, and its sign: a single column scores the second of two labels."""
+        if len(self.model.bias) > 1:
+            return number, 1.0
+        return 0, -1.0 if number == 0 and self.n_labels == 2 else 1.0
 
     def _blocks(self, texts: list[str], threads: int) -> Iterator[F32]:
         n_columns = len(self.model.bias)
@@ -108,6 +165,8 @@ class LinearAnswers:
             text, offsets = kernels.join_texts(texts[begin : begin + step])
             out = np.empty((len(offsets) - 1, n_columns), np.float32)
             self.scorer.scores(text, offsets, out, threads)
+            if self.dense is not None:
+                self.dense.add_scores(texts[begin : begin + step], out, threads)
             self._answer_unknown(out)
             yield out
 

@@ -16,16 +16,20 @@ from sparsenet.engines.text.fit_text import FittedText
 from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.features.feature_arrays import pack_decision, pack_labels, unpack_decision, unpack_target
 from sparsenet.features.targets import Target
+from sparsenet.features.text.dense_view import DenseView
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.features.text.table_columns import KnownColumns, lasting
 from sparsenet.features.text.table_columns import unpack as unpack_columns
 from sparsenet.features.text.vocabulary import Vocabulary
+from sparsenet.features.text.word_vectors import WordVectors
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage import ModelError
-from sparsenet.storage.parts import check_kind
+from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 
 #: The kind of model, as manifests name it.
 KIND = "TextClassifier"
+#: The prefix of the arrays of word vectors, and the name of their metadata.
+VIEW = "vectors"
 
 
 def pack(
@@ -43,7 +47,8 @@ def pack(
         **weights,
         **labels,
     }
-    return compact_arrays.pack(arrays), {
+    view, about_view = _pack_view(fitted)
+    return compact_arrays.pack(arrays) | view, {
         "model": KIND,
         "rules": dict(zip(("word_ngrams", "char_low", "char_high", "bits"), words.rules.as_tuple(), strict=True)),
         "target": label_metadata,
@@ -55,6 +60,7 @@ def pack(
         **({"choices": choices} if choices else {}),
         "parameters": parameters,
         **model_metadata,
+        **about_view,
         **({} if (known := lasting(columns)) is None else {"columns": known}),
     }
 
@@ -62,12 +68,13 @@ def pack(
 def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[FittedText, dict[str, Any], KnownColumns | None]:
     """Return what `pack` packed; a ModelError or any other error means that it is damaged."""
     check_kind(metadata, KIND)
-    arrays = compact_arrays.unpack(arrays)
+    view = _unpack_view(arrays, metadata)
+    arrays = compact_arrays.unpack({name: own for name, own in arrays.items() if not name.startswith(f"{VIEW}.")})
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
     kind = NetworkModel if "network" in metadata else LinearModel
     model = kind.of_arrays(arrays, metadata)
     target = unpack_target(arrays, metadata["target"])
-    _check(target, words, model, arrays)
+    _check(target, words, model, arrays, 0 if view is None else view.dim)
     n_texts, calls = (integer(name, metadata[name], 0) for name in ("n_texts", "calls"))
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
@@ -75,13 +82,30 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[FittedText, dic
     decisions = {name: unpack_decision(own) for name, own in metadata.get("choices", {}).items()}
     for decision in decisions.values():
         real("value", decision.value, 0, math.inf)
-    fitted = FittedText(
-        target, words, model, arrays["counts"], n_texts, calls, score=score, search=search, decisions=decisions
-    )
+    about = (target, words, model, arrays["counts"], n_texts, calls)
+    fitted = FittedText(*about, score=score, search=search, decisions=decisions, view=view)
     return fitted, metadata["parameters"], unpack_columns(metadata)
 
 
-def _check(target: Target, words: Vocabulary, model: LinearModel | NetworkModel, arrays: Arrays) -> None:
+def _pack_view(fitted: FittedText) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and the metadata of word vectors: the whole table, so that the model needs no other file."""
+    if fitted.view is None:
+        return {}, {}
+    arrays, metadata = fitted.view.vectors.to_arrays()
+    return pack_part(VIEW, arrays), {VIEW: {**metadata, "weight": fitted.view.weight}}
+
+
+def _unpack_view(arrays: Arrays, metadata: Mapping[str, Any]) -> DenseView | None:
+    about = metadata.get(VIEW)
+    if about is None:
+        return None
+    weight = real("weight", about["weight"], 0, 1e6)
+    return DenseView(WordVectors.of_arrays(unpack_part(VIEW, arrays), about), weight)
+
+
+def _check(
+    target: Target, words: Vocabulary, model: LinearModel | NetworkModel, arrays: Arrays, n_dense: int = 0
+) -> None:
     """Refuse parts that do not fit together."""
     d, n_labels, counts = len(words.slots), len(target.classes), arrays["counts"]
     _require("slots", words.slots, np.int32, (d,))
@@ -97,8 +121,8 @@ def _check(target: Target, words: Vocabulary, model: LinearModel | NetworkModel,
     if words.slots.max(initial=0) >= 1 << words.rules.bits:
         raise ModelError(f"slots must be below 2**{words.rules.bits}")
     if isinstance(model, LinearModel):
-        _check_linear(model, d)
-    elif model.n_features != d:
+        _check_linear(model, d + n_dense)
+    elif model.n_features != d or n_dense:
         raise ModelError(f"the network takes {model.n_features} features, the vocabulary has {d}")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparsenet.core.validation import choice, integer, n_jobs, number_of_bytes, optional, real, switch
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.text_holdout import HoldoutOptions
 from sparsenet.features.text.feature_options import FeatureOptions
+from sparsenet.features.text.word_vectors import WordVectors, check_vectors
 
 METHODS = ("auto", "linear", "network")
 
@@ -55,6 +56,7 @@ class TextOptions:
         if isinstance(fraction, str):
             choice("validation_fraction", fraction, ("auto",), " or a share of the texts")
         features = _feature_options(p)
+        check_vectors(p["vectors"])
         method = choice("method", p["method"], METHODS)
         cost = real("cost", p["cost"], 0, 1e6, open_low=True)
         fraction = None if isinstance(fraction, str) else real("validation_fraction", fraction, 0, 0.9)
@@ -72,6 +74,10 @@ class TextOptions:
             n_jobs=n_jobs(p["n_jobs"]),
             verbose=optional(switch, "verbose", p["verbose"]),
         )
+
+    def with_vectors(self, vectors: WordVectors | None) -> TextOptions:
+        """Set the word vectors, which `of` does not read."""
+        return replace(self, features=replace(self.features, vectors=vectors))
 
     def is_network(self, n_features: int, n_labels: int) -> bool:
         """Return whether to train a network, by the number of features in all texts and the number of labels."""

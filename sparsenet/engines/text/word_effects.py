@@ -15,6 +15,8 @@ from sparsenet import kernels
 from sparsenet.core.printing import printable
 from sparsenet.engines.linear.linear_model import both_classes
 from sparsenet.engines.text.fit_text import FittedText
+from sparsenet.engines.text.text_answers import LinearAnswers
+from sparsenet.engines.text.text_network import NetworkAnswers
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.occurrences import FeatureOccurrence, occurrences
 
@@ -27,6 +29,7 @@ class Part:
     ----------
     name : str
         A word n-gram, or ``~`` and a character n-gram. ``^`` and ``$`` mark the start and the end of the text or word.
+        ``≈`` and a word or part of it: its word vector.
     score : float
     spans : list of (int, int)
         Start and end of each occurrence in the text.
@@ -132,12 +135,14 @@ def explain(fitted: FittedText, text: str, label: Any = None, threads: int = 1) 
     point = words.points(extract(*kernels.join_texts([text]), words.rules, 1), 1)
     scores = both_classes(np.atleast_2d(answers.scores([text], threads)).reshape(1, -1), n_labels)[0]
     position = int(scores.argmax()) if label is None else _position_of(label, fitted.target.classes)
-    contributions, bias = answers.contributions(point, position)
+    vectors = _vector_parts(answers, text, position)
+    known: dict[str, Any] = {"by_vectors": True} if vectors else {}
+    contributions, bias = answers.contributions(point, position, **known)
     by_slot: dict[int, list[FeatureOccurrence]] = {}
     for occurrence in occurrences(text, words.rules):
         by_slot.setdefault(occurrence.slot, []).append(occurrence)
     slots = words.slots[point.indices].tolist()
-    parts = [_part(by_slot[slot], score) for slot, score in zip(slots, contributions.tolist(), strict=True)]
+    parts = [_part(by_slot[slot], score) for slot, score in zip(slots, contributions.tolist(), strict=True)] + vectors
     parts.sort(key=lambda part: -abs(part.score))
     probability = float(answers.probabilities([text], threads)[0, position])
     (name,) = fitted.target.classes[[position]].tolist()
@@ -155,3 +160,16 @@ def _position_of(label: Any, classes: NDArray[Any]) -> int:
 def _part(same: list[FeatureOccurrence], score: float) -> Part:
     names = list(dict.fromkeys(one.name for one in same))  # several names if features share a slot
     return Part(" | ".join(names), score, [(one.begin, one.end) for one in same])
+
+
+def _vector_parts(answers: LinearAnswers | NetworkAnswers, text: str, position: int) -> list[Part]:
+    """Return the contributions of word vectors to a label's score, one part for each word; none without vectors."""
+    if not isinstance(answers, LinearAnswers) or answers.dense is None:
+        return []
+    column, sign = answers.column_of(position)
+    found: dict[str, Part] = {}
+    for span, score in answers.dense.contributions(text, column):
+        name = f"≈{text[span.begin : span.end].strip()}"
+        part = found.setdefault(name, Part(name, 0.0, []))
+        found[name] = Part(name, part.score + sign * score, [*part.spans, (span.begin, span.end)])
+    return list(found.values())

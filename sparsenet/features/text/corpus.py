@@ -19,7 +19,8 @@ from sparsenet.features.text.feature_options import FeatureOptions
 from sparsenet.features.text.featuriser import FeatureRules, Joined, TextRows, extract, extract_batches
 from sparsenet.features.text.inputs import TextBatch, check_labelled, check_lengths, no_label, nothing_to_learn
 from sparsenet.features.text.spilling import Spill
-from sparsenet.kernels.types import I32
+from sparsenet.features.text.word_vectors import WordVectors
+from sparsenet.kernels.types import F32, I32
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class Corpus:
         The features of the texts, and the rules that made them.
     features : callable, optional
         Reads all texts again and returns their features by other rules. None if the texts came from a pipe.
+    vectors : ndarray of shape (n, dim), optional
+        The vector of each text.
     """
 
     target: Target
@@ -41,6 +44,7 @@ class Corpus:
     rules: FeatureRules
     rows: TextRows
     features: Callable[[FeatureRules], TextRows] | None = None
+    vectors: F32 | None = None
 
     def features_by(self, rules: FeatureRules) -> TextRows:
         """Return the features of all texts by some rules, without reading the texts again if these are `rules`."""
@@ -62,7 +66,8 @@ class Corpus:
             return extract(text, offsets, rules, threads)
 
         rules = options.rules(np.diff(offsets))
-        return cls(target, labels, rules, features(rules), features)
+        vectors = None if options.vectors is None else options.vectors.vectors_of(texts, threads)
+        return cls(target, labels, rules, features(rules), features, vectors)
 
     @classmethod
     def of_file(
@@ -74,11 +79,14 @@ class Corpus:
         memory_limit: int | None = None,
     ) -> Corpus:
         """Extract the features of the texts of a file; each call of `read` yields all batches again."""
-        spill, names = Spill.within(memory_limit), _LabelNames()
+        spill, names, view = Spill.within(memory_limit), _LabelNames(), options.vectors
+        vectors = spill.growing(np.float32)
 
         def labelled() -> Iterator[Joined]:
             for batch in read():
                 names.add(batch)
+                if view is not None:
+                    vectors.append(view.vectors_of(batch.texts, threads).reshape(-1))
                 yield kernels.join_texts(batch.texts)
 
         # Hold batches back until their total length decides the rules.
@@ -102,16 +110,26 @@ class Corpus:
                 raise DataError(path, None, f"{problem}: it must stay as it is until training ends")
             return again
 
-        return cls(target, labels, rules, rows, features if path != "-" and os.path.isfile(path) else None)
+        again = features if path != "-" and os.path.isfile(path) else None
+        dense = None if view is None else vectors.joined().reshape(-1, view.dim)
+        return cls(target, labels, rules, rows, again, dense)
 
     @classmethod
     def of_more(
-        cls, texts: list[str], y: Any, known: Target, rules: FeatureRules, threads: int, classes: Any = None
+        cls,
+        texts: list[str],
+        y: Any,
+        known: Target,
+        rules: FeatureRules,
+        threads: int,
+        classes: Any = None,
+        vectors: WordVectors | None = None,
     ) -> Corpus:
         """Extract the features of further texts for a model that knows some labels; new ones join them."""
         target, labels = grown_target(known, y, classes)
         check_lengths(texts, labels)
-        return cls(target, labels, rules, extract(*kernels.join_texts(texts), rules, threads))
+        dense = None if vectors is None else vectors.vectors_of(texts, threads)
+        return cls(target, labels, rules, extract(*kernels.join_texts(texts), rules, threads), vectors=dense)
 
 
 def grown_target(target: Target, y: Any, classes: Any = None) -> tuple[Target, Rows]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsenet.features.text.featuriser import FeatureRules
+from sparsenet.features.text.word_vectors import WordVectors
 from sparsenet.kernels.types import I64
 
 
@@ -32,6 +33,8 @@ class FeatureOptions:
         With more bytes of text, words are the only features.
     max_characters_texts, max_characters_product : int
         The same beyond the larger of two limits: this number of texts, and this product of bytes and mean length.
+    vectors : WordVectors or None
+        The vectors of texts, as dense features next to the sparse ones.
     sampled_bytes : int
         Bytes of text from which the mean length is estimated, so that a file need not be read to its end first.
     """
@@ -40,6 +43,7 @@ class FeatureOptions:
     char_ngrams: tuple[int, int] | None = None
     auto_characters: bool = True
     bits: int = 22
+    vectors: WordVectors | None = None
     max_bytes_all_lengths: int = 1 << 20
     max_bytes_characters: int = 32 << 20
     max_characters_texts: int = 2000
