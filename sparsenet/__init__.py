@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.predictor import Predictor as Predictor
     from sparsenet.estimators.text import TextClassifier as TextClassifier
     from sparsenet.estimators.tree import TreeClassifier as TreeClassifier
+    from sparsenet.features.text.word_vectors import WordVectors as WordVectors
     from sparsenet.index.hashing import LSHConfig as LSHConfig
     from sparsenet.kernels import KernelWarning as KernelWarning
     from sparsenet.storage import ModelError as ModelError
@@ -87,6 +88,7 @@ _HOMES = {
     "Validation": "engines.network.training",
     "WideConfig": "engines.network.wide",
     "WidePath": "engines.network.wide",
+    "WordVectors": "features.text.word_vectors",
     "load": "estimators.loading",
     "read": "data",
 }

@@ -158,6 +158,7 @@ def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str,
             "word_ngrams": rules.word_ngrams,
             "char_ngrams": [rules.char_low, rules.char_high] if rules.char_high else None,
             "cost": None if network else cost,
+            "vectors": None if (view := model.fitted_.view) is None else f"{view.vectors.source} x {view.weight:g}",
             "threshold": None if model.threshold_ is None else float(f"{model.threshold_:.4g}"),
         },
     }

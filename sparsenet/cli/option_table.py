@@ -288,6 +288,11 @@ def table() -> tuple[CommandOption, ...]:
             **_text,
         ),
         CommandOption(
+            "vectors", "PATH|wordllama", "Word vectors next to the words, for few texts: a .npy or .safetensors file "
+            "with its tokenizer beside it, a directory of both, a text file with a word and its numbers on each line, "
+            "or the package wordllama.", shown="none", sets="vectors", **_text,
+        ),
+        CommandOption(
             "class_weight", "balanced|JSON", "balanced gives rare labels more weight in training. JSON sets factors of "
             'labels, such as {"spam": 5}.', shown="all texts have the same weight", check=check.class_weight,
             sets="class_weight", **_text,

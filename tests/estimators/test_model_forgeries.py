@@ -13,7 +13,15 @@ import pytest
 import typer
 
 import sparsenet
-from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassifier, TreeClassifier, storage
+from sparsenet import (
+    BlendClassifier,
+    ExtremeClassifier,
+    ModelError,
+    TextClassifier,
+    TreeClassifier,
+    WordVectors,
+    storage,
+)
 from sparsenet.cli.models import is_text_model
 from sparsenet.cli.option_values import class_weight
 from sparsenet.data.errors import DataError
@@ -34,6 +42,9 @@ MAKE = {
     "blend": lambda: BlendClassifier(network=ExtremeClassifier(**NETWORK), random_state=0, n_jobs=1).fit(X, Y),
     "dropped": lambda: BlendClassifier(network="drop", random_state=0, n_jobs=1).fit(X, Y),
     "text": lambda: TextClassifier(bits=10, random_state=0, n_jobs=1).fit(TEXTS, NAMES),
+    "text vectors": lambda: TextClassifier(
+        bits=10, vectors=WordVectors.of_words(["red", "green"], [[1.0, 0.0], [0.0, 1.0]]), random_state=0, n_jobs=1
+    ).fit(TEXTS, NAMES),
     "text network": lambda: TextClassifier(bits=10, method="network", epochs=1, random_state=0, n_jobs=1).fit(
         TEXTS, NAMES
     ),

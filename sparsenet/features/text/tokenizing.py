@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from sparsenet.storage.strings import pack_strings, unpack_strings
 #: The parts of a piece between white space that is no token as a whole: runs of letters and digits, and symbols.
 _PARTS = re.compile(r"\w+|[^\w\s]")
 _PIECES = re.compile(r"\S+")
+#: Pieces whose tokens are remembered; they take some 20 MB.
+MAX_PIECES = 1 << 16
 
 
 class TokenRows(NamedTuple):
@@ -134,6 +136,9 @@ class WordListTokenizer(TextTokenizer):
 class HubTokenizer(TextTokenizer):
     """A tokenizer in the format of Hugging Face, ``tokenizer.json``; needs the package `tokenizers`.
 
+    Each piece between white space is tokenized by itself, as in the middle of a text. So the tokens of frequent pieces
+    can be remembered, which takes a quarter of the time of tokenizing a text.
+
     Parameters
     ----------
     source : str
@@ -145,6 +150,7 @@ class HubTokenizer(TextTokenizer):
     def __init__(self, source: str, name: str = "the tokenizer") -> None:
         self.source = source
         self._tokenizer = _parsed(source, name)
+        self._prefix = self._prefix_inside()
 
     def __len__(self) -> int:
         return 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
@@ -157,27 +163,43 @@ class HubTokenizer(TextTokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of one text."""
-        ids: list[int] = self._encoded(text).ids
-        return ids
+        found: list[int] = []
+        tokens_of = self._remembered
+        for piece in text.split():
+            found += tokens_of(piece)
+        return found
 
     def spans(self, text: str) -> list[TokenSpan]:
         """Return the tokens of one text and their places in it."""
-        found, last = self._encoded(text), len(text)
-        spans = []
-        for token, (begin, end) in zip(found.ids, found.offsets, strict=True):
-            begin = min(begin, last - 1)  # a mark that the tokenizer adds may cover no character
-            spans.append(TokenSpan(token, begin, min(max(end, begin + 1), last)))
-        return spans
+        found = []
+        for piece in _PIECES.finditer(text):
+            encoded, start, last = self._encoded(piece[0]), piece.start(), piece.end()
+            for token, (begin, end) in zip(encoded.ids, encoded.offsets, strict=True):
+                # A mark that the tokenizer adds may cover no character.
+                begin = min(start + max(begin - len(self._prefix), 0), last - 1)
+                found.append(TokenSpan(token, begin, min(max(start + end - len(self._prefix), begin + 1), last)))
+        return found
+
+    @cached_property
+    def _remembered(self) -> Callable[[str], list[int]]:
+        return lru_cache(MAX_PIECES)(lambda piece: self._encoded(piece).ids)
+
+    def _encoded(self, piece: str) -> Any:
+        try:
+            return self._tokenizer.encode(self._prefix + piece, add_special_tokens=False)
+        except TypeError:  # a lone surrogate
+            piece = piece.encode("utf-8", "replace").decode()
+            return self._tokenizer.encode(self._prefix + piece, add_special_tokens=False)
+
+    def _prefix_inside(self) -> str:
+        """Return what must precede a word so that its tokens are those of a word inside a text."""
+        inside = self._tokenizer.encode("a word", add_special_tokens=False).ids
+        alone = self._tokenizer.encode("word", add_special_tokens=False).ids
+        return "" if inside[len(inside) - len(alone) :] == alone else " "
 
     def to_arrays(self) -> Arrays:
         """Return the JSON."""
         return {"tokenizer": np.frombuffer(self.source.encode(), np.uint8)}
-
-    def _encoded(self, text: str) -> Any:
-        try:
-            return self._tokenizer.encode(text, add_special_tokens=False)
-        except TypeError:  # a lone surrogate
-            return self._tokenizer.encode(text.encode("utf-8", "replace").decode(), add_special_tokens=False)
 
 
 def unpack_tokenizer(arrays: Arrays) -> TextTokenizer:
