@@ -58,9 +58,9 @@ def test_fit_transform_equals_fit_and_transform():
 
 def test_labels_change_the_weights_alone():
     without, with_labels = TextFeatures().fit(TEXTS), TextFeatures().fit(TEXTS, LABELS)
-    found = without.transform(TEST), with_labels.transform(TEST)
-    assert [part.indices.tolist() for part in found][0] == found[1].indices.tolist()
-    assert not np.allclose(found[0].data, found[1].data)
+    plain, weighted = without.transform(TEST), with_labels.transform(TEST)
+    assert plain.indices.tolist() == weighted.indices.tolist()
+    assert not np.allclose(plain.data, weighted.data)
 
 
 def test_pickle_and_clone():
@@ -113,8 +113,8 @@ def test_joins_the_columns_of_a_frame():
 
 
 def test_max_features_keeps_the_most_frequent():
-    few = TextFeatures(max_features=5).fit_transform(TEXTS).getnnz(axis=0)
-    all_counts = TextFeatures().fit_transform(TEXTS).getnnz(axis=0)
+    few = TextFeatures(max_features=5).fit_transform(TEXTS).count_nonzero(axis=0)
+    all_counts = TextFeatures().fit_transform(TEXTS).count_nonzero(axis=0)
     assert sorted(few) == sorted(all_counts)[-5:]
 
 

@@ -19,6 +19,7 @@ from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers
 from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit_and_measure
 from sparsenet.engines.linear import calibrating
 from sparsenet.engines.linear.calibration import Calibration
+from sparsenet.engines.network.building import TooLargeError
 from sparsenet.engines.network.network_arrays import all_parameters
 from sparsenet.engines.network.options import DEFAULTS, NetworkOptions
 from sparsenet.engines.network.parameters import pack_parameters
@@ -123,6 +124,8 @@ class BlendModel:
             fitted, answers = fit_and_measure((ascending, labels), options, held_out=held_out, **about, **how)
         except InterruptedBlend as interrupt:
             raise interrupt.original from interrupt.original.__cause__
+        except TooLargeError as error:
+            raise MemoryError(f"{error.needs}: lower bits, for fewer features, or leave out rare labels") from None
         return cls(fitted, parameters), answers
 
     def with_threshold(self, answers: HoldoutAnswers, truth: Rows) -> BlendModel:
