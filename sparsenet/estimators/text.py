@@ -20,7 +20,7 @@ from sparsenet.data.dialect import Dialect
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.text import text_arrays
 from sparsenet.engines.text.compression import Compression, compress
-from sparsenet.engines.text.fit_text import FittedText, fit, refit
+from sparsenet.engines.text.fit_text import FittedText, check_grows, fit, refit
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.estimators.text_answering import TextAnswersMixin
 from sparsenet.features.targets import listed
@@ -136,7 +136,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     def __init__(
         self,
         *,
-        word_ngrams: int = 2,
+        word_ngrams: int | str = "auto",
         char_ngrams: str | tuple[int, int] | None = "auto",
         cost: float = 1.0,
         epochs: int | str = "auto",
@@ -222,13 +222,17 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Train further on more texts, whose labels and words may be new; `classes` may name labels of later calls."""
         started, options, threads = time.monotonic(), self._options(), self._threads()
+        if self.__sklearn_is_fitted__():
+            check_grows(self._fitted)
+        elif options.method == "blend":
+            raise ValueError("a blend cannot learn further texts: use fit, or method='linear', 'network' or 'auto'")
         texts, y = self._texts(X), listed(y)  # a generator can be read only once
         check_any(texts)
         if not self.__sklearn_is_fitted__():
             options = options.with_vectors(as_vectors(self.vectors))
             corpus = Corpus.of_texts(texts, y, options.features, threads, classes)
             seed = run_seed(self.random_state)
-            return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started))
+            return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started, grows=True))
         fitted, seed = self._fitted, run_seed(self.random_state, call=self._fitted.calls + 1)
         vectors = None if fitted.view is None else fitted.view.vectors
         corpus = Corpus.of_more(texts, y, fitted.target, fitted.vocabulary.rules, threads, classes, vectors)
@@ -300,7 +304,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         self.multilabel_, self.columns_ = not fitted.exclusive, known
         by_size = {"method": fitted.method, "char_ngrams": fitted.char_ngrams}
         by_size = {name: one for name, one in by_size.items() if getattr(self, name) == "auto"}
-        self.choices_ = {**by_size, **fitted.decisions}
+        self.choices_ = {**by_size, **fitted.choices}
         self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
 

@@ -302,3 +302,14 @@ def test_a_missing_file_is_named(tmp_path):
 def test_a_network_takes_no_vectors():
     with pytest.raises(ValueError, match=r"vectors must be None: .* a network is trained \(method is 'network'\)"):
         fitted(method="network")
+
+
+def test_a_blend_takes_no_vectors():
+    with pytest.raises(ValueError, match=r"vectors must be None: .* a blend is trained \(method is 'blend'\)"):
+        fitted(method="blend")
+
+
+def test_with_vectors_many_labels_are_not_compared_with_a_blend():
+    options = TextOptions.of(TextClassifier().get_params())
+    assert options.by_size(1000, 5000) is None
+    assert options.with_vectors(vectors()).by_size(1000, 5000).value == "linear"

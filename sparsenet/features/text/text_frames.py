@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparsenet.data.columns import Column, check_apart, joined, quoted_names, text_columns
 from sparsenet.features.text.inputs import lazily, listed, to_text
 from sparsenet.features.text.table_columns import KnownColumns
@@ -69,6 +71,17 @@ def texts_in(X: Any, known: KnownColumns | None) -> Any:
         return X
     _check(names, "text", known["text"], f"the model learnt from {quoted_names(known['text'], 'and')}")
     return _texts(X, known["text"])
+
+
+def joined_columns(X: Any) -> Any:
+    """Return the texts of all columns of a data frame or two-dimensional array; anything else unchanged."""
+    names = _names(X)
+    if names:
+        _check(names, "columns", names, "rename them")
+        return _texts(X, names)
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[-1] > 1:
+        return [_joined(range(len(own)), own, row) for row, own in enumerate(X.tolist())]
+    return X
 
 
 def _names(X: Any) -> list[Any]:
