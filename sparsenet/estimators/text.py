@@ -38,21 +38,24 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
 
     Words, pairs of words and parts of words become features, without a dictionary. Each label is a linear function of
     these features, trained as a support vector machine. Training takes seconds, an answer microseconds, and a model
-    megabytes. If there are too many labels and texts for that, a network with a wide and a deep path is trained.
+    megabytes. With thousands of labels, a blend of a tree, a network and nearest neighbors may be more accurate:
+    held-out texts decide, or the size alone if a linear model would take minutes.
 
     Parameters
     ----------
-    word_ngrams : int
-        Longest word n-gram; shorter ones are features too.
+    word_ngrams : int or "auto"
+        Longest word n-gram; shorter ones are features too. ``"auto"``: 2, and 1 in a blend. If ``method="auto"`` trains
+        a blend of texts from a pipe, which can be read only once, they keep pairs of words.
     char_ngrams : "auto", (int, int) or None
         Shortest and longest character n-grams within words; None for none. ``"auto"``: 3 to 5 up to 1 MiB of text, 4
         beyond. Large data get none, since words alone are better: more than 32 MiB; or more than 2,000 texts whose
         bytes exceed 2 GiB divided by the mean bytes of a text.
     cost : float
-        Cost of an error in training: lower for noisy labels, higher for clean ones. Networks have none, and refuse
-        other values than 1.
+        Cost of an error in training: lower for noisy labels, higher for clean ones. Networks and blends have none, and
+        refuse other values than 1.
     epochs : int or "auto"
-        Passes over the texts: the most for a linear model, and the exact number for `fit` of a network. Its
+        Passes over the texts: the most for a linear model, and the exact number for `fit` of a network, alone or in a
+        blend. Its
         `partial_fit` always takes 5 to 20 passes, by the number of texts. ``"auto"``: 10 for a linear model, and the
         default of `ExtremeClassifier` for a network.
     class_weight : None, "balanced" or dict
@@ -69,6 +72,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         - A twentieth, at most 2,000 texts, which the model never learns, if a second training would take minutes: for
           networks, and with more than 1,000 labels and 20 million pairs of a label and a text. The only text of a label
           is never held out for good.
+        - A 64th, 512 to 2,048 texts, for a blend and where linear models and blends are compared, and a tenth of fewer
+          than 8,192 texts. Tree and network of a blend do not learn the former. None with fewer than 1,280 texts.
 
         0: probabilities are a guess by the number of labels. Memory always limits the held-out texts: a pair of a label
         and a text takes 64 bytes.
@@ -83,14 +88,18 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         words that no training text has, so they help most with up to some thousand texts. A path as `WordVectors.read`
         takes it, or ``"wordllama"`` for the vectors of that package (``pip install 'sparsenet[vectors]'``). Held-out
         texts choose their weight against the words. A saved model holds the table. For linear models only.
-    method : {"auto", "linear", "network"}
+    method : {"auto", "linear", "network", "blend"}
         ``"linear"`` trains each label against all texts. ``"network"`` trains a network like `ExtremeClassifier` on the
-        same features, with some thousands of labels per step. ``"auto"``: linear, unless labels times features of all
-        texts exceed 5e10.
+        same features, with some thousands of labels per step. ``"blend"`` trains a tree, a network and neighbors like
+        `BlendClassifier`; the model contains the training texts as features, and `partial_fit` is refused.
+
+        ``"auto"``: linear up to 1,000 labels. Beyond, a linear model and a blend are compared on held-out texts. If
+        labels times features of all texts exceed 5e10, a blend is trained without a comparison. `partial_fit` starts
+        with a linear model or, instead of a blend, a network.
     memory_limit : int, str or None
         Bytes, or text such as ``"8GB"``, for features and training; None: the available memory. Python, its libraries
-        and buffers take another 250 MB. Large arrays of features go to temporary files. A network needs memory for its
-        weights.
+        and buffers take another 250 MB. Large arrays of features go to temporary files. A network, alone or in a
+        blend, needs memory for its weights.
     n_jobs : int or None
         Threads; None or -1: all that the process may use, or OMP_NUM_THREADS; -2: all but one, and so on. Results do
         not depend on it.
@@ -112,7 +121,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     choices_ : dict
         The `Decision` on `method` and `char_ngrams` where they are ``"auto"``, and with a time budget on `cost` and
         `word_ngrams`: the default stays unless another option is better by more than a standard error. With `vectors`,
-        also on their weight: the length of a text's vector, where its other features have length 1.
+        also on their weight: the length of a text's vector, where its other features have length 1. Blends add their
+        own, as `BlendClassifier` does.
     multilabel_ : bool
         Whether a text may have several labels, or none.
     threshold_ : float or None
@@ -220,7 +230,10 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
-        """Train further on more texts, whose labels and words may be new; `classes` may name labels of later calls."""
+        """Train further on more texts, whose labels and words may be new; `classes` may name labels of later calls.
+
+        A blend cannot learn further texts.
+        """
         started, options, threads = time.monotonic(), self._options(), self._threads()
         if self.__sklearn_is_fitted__():
             check_grows(self._fitted)
