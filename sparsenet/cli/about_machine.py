@@ -18,6 +18,7 @@ from sparsenet.core import machine
 OPTIONAL = {
     "matplotlib": ("the pictures of `sparsenet evaluate --plot` and `demo`", "sparsenet[plot]"),
     "pyarrow": ("reading Parquet", "sparsenet[parquet]"),
+    "tokenizers": ("word vectors with a tokenizer.json, as of wordllama", "sparsenet[vectors]"),
     "zstandard": ("reading .zst files", "sparsenet[zstd]"),
 }
 COMPILERS = ("c++", "g++", "clang++")

@@ -322,7 +322,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         return self
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__({"vectors": None, **state})  # pickles of version 0.2 have none
         if "_fitted" in state and "score" not in vars(self._fitted):  # a pickle of version 0.1
             fitted = replace(self._fitted, score=self.validation_score_, search=self.search_)
             self._adopt(fitted, self.columns_)

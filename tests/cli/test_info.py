@@ -40,7 +40,7 @@ def test_report_is_json_and_complete() -> None:
     assert report["python"].count(".") == 2
     assert report["threads"]["usable"] >= 1
     assert report["memory_available"] > 2**20
-    assert set(report["optional"]) == {"matplotlib", "pyarrow", "zstandard"}
+    assert set(report["optional"]) == {"matplotlib", "pyarrow", "tokenizers", "zstandard"}
 
 
 def test_text_has_a_line_for_each_fact() -> None:

@@ -97,6 +97,15 @@ def test_a_sparse_model_answers_like_a_dense_one(monkeypatch, model):
     np.testing.assert_allclose(own.predict_proba(texts), model.predict_proba(texts), atol=0.02)
 
 
+def test_pickles_of_older_versions_have_no_vectors():
+    own = fitted(vectors=None)
+    state = {name: value for name, value in own.__getstate__().items() if name != "vectors"}
+    again = TextClassifier.__new__(TextClassifier)
+    again.__setstate__(state)
+    assert clone(again).vectors is None
+    assert again.predict_one("goal") == own.predict_one("goal")
+
+
 # --- decisions ---
 
 

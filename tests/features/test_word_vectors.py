@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sparsenet import DataError, WordVectors
-from sparsenet.features.text import vector_files
+from sparsenet.features.text import vector_files, word_vectors
 from sparsenet.features.text.tokenizing import HubTokenizer, WordListTokenizer
 from tests.support.vector_tables import WORDS, table, vectors, write_lines, write_safetensors, write_words
 
@@ -338,3 +338,19 @@ def test_the_library_is_asked_without_special_tokens(monkeypatch):
     assert found.encode("a cat, a cat") == [2, 5, 2, 4]  # each after a blank, as inside a text
     assert asked == [f" {piece}, special tokens: False" for piece in ("a", "cat,", "cat")]
     assert found.spans("a cat") == [(2, 0, 1), (4, 4, 5)]
+
+
+def test_texts_are_taken_in_parts(monkeypatch):
+    texts = [f"{word} the" for word in WORDS]
+    whole = vectors().embed(texts)
+    monkeypatch.setattr(word_vectors, "TEXTS_AT_A_TIME", 7)
+    assert (vectors().embed(texts) == whole).all()
+
+
+def test_too_many_texts_are_refused_before_memory_runs_out(monkeypatch):
+    own = vectors()
+    monkeypatch.setattr(word_vectors, "available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"the vectors of 50 texts take 1\.6 kB, and there are 1\.0 kB"):
+        own.embed(WORDS)
+    with pytest.raises(MemoryError, match=r"words: the table of shape \(50, 8\) takes 2\.0 kB"):
+        vectors()

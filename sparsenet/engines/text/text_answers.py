@@ -160,7 +160,7 @@ class LinearAnswers:
 
     def _blocks(self, texts: list[str], threads: int) -> Iterator[F32]:
         n_columns = len(self.model.bias)
-        step = max(1, CELLS_AT_A_TIME // n_columns)
+        step = max(1, CELLS_AT_A_TIME // max(n_columns, 0 if self.dense is None else len(self.dense.weight)))
         for begin in range(0, len(texts), step):
             text, offsets = kernels.join_texts(texts[begin : begin + step])
             out = np.empty((len(offsets) - 1, n_columns), np.float32)

@@ -26,6 +26,8 @@ from sparsenet.storage import ModelError
 MAX_PADDING = 1024
 #: Rows of a table that are rounded at a time.
 ROWS_AT_A_TIME = 1 << 14
+#: Texts whose tokens are held at a time.
+TEXTS_AT_A_TIME = 4096
 #: Bytes of a number of a table in memory: rounded to 8 bits, and as a float of 32 bits.
 BYTES_EACH = 5
 
@@ -136,9 +138,15 @@ class WordVectors:
 
     def vectors_of(self, texts: list[str], threads: int) -> F32:
         """Return the vectors of texts that are known to be strings."""
-        sums, inverse = self.sums_of(texts, threads)
-        sums *= inverse
-        return sums
+        needed, room = 4 * len(texts) * self.dim, available_memory()
+        if needed > room:
+            problem = f"the vectors of {len(texts):,} texts take {in_words(needed)}, and there are {in_words(room)}"
+            raise MemoryError(f"{problem}: use fewer texts, or none of their vectors")
+        found = np.empty((len(texts), self.dim), np.float32)
+        for begin in range(0, len(texts), TEXTS_AT_A_TIME):
+            rows = slice(begin, begin + TEXTS_AT_A_TIME)
+            np.multiply(*self.sums_of(texts[rows], threads), out=found[rows])
+        return found
 
     def sums_of(self, texts: list[str], threads: int) -> tuple[F32, F32]:
         """Return the sum of the vectors of each text's tokens, (n, dim), and one over its length, (n, 1)."""
