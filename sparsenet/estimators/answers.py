@@ -1,4 +1,4 @@
-"""The prediction methods that the point classifiers share: top-k, sparse probabilities and exclusions."""
+"""The prediction methods that the point classifiers share."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet.core.machine import default_threads
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix
-from sparsenet.core.validation import check_features, check_weights, integer, n_jobs, real
-from sparsenet.estimators.excluding import Excluded, without
+from sparsenet.core.validation import check_features, check_weights, n_jobs, real
+from sparsenet.estimators.excluding import Allowed, LabelMask, best_allowed, in_blocks, without
+from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.targets import check_points
-from sparsenet.kernels.types import F32, I32
+from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
 
 
-class AnswersMixin:
+class AnswersMixin(TopkMixin):
     """Prediction methods on top of `_best_by_features`, which finds the best k labels of each point."""
 
     classes_: NDArray[Any]
@@ -70,6 +71,10 @@ class AnswersMixin:
         """
         raise NotImplementedError
 
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        """Return the k best of the given labels, ascending, for each point, and their probabilities, best first."""
+        raise NotImplementedError
+
     def _best(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         """Return the k best labels and probabilities; points without known features get the most frequent labels."""
         labels, p = self._best_by_features(features, k, n_dropped)
@@ -115,62 +120,39 @@ class AnswersMixin:
     def _best_label(self, features: Rows) -> I32:
         return self._best(features, 1)[0][:, 0]
 
-    def topk_numbers(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[I32, F32]:
-        """Return `topk` with positions in `classes_` instead of classes, and -1 if no label is left."""
+    def _best_numbers(self, X: Any, k: int, exclude: Any, only: Any) -> tuple[I32, F32, Allowed | None]:
         features = self._features(X)
-        k = min(integer("k", k, 1), len(self.classes_))
-        if exclude is None:
-            return self._best(features, k)
-        return self._best_without(features, k, Excluded.of(exclude, len(features), len(self.classes_)))
+        if exclude is None and only is None:
+            return *self._best(features, k), None
+        allowed = Allowed.of(exclude, only, len(features), self._fitted.target)
+        return *self._best_allowed(features, min(k, allowed.most), allowed), allowed
 
-    def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
-        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is at most n_labels.
+    def _best_allowed(self, features: Rows, k: int, allowed: Allowed, *, max_ranked: int = 1 << 24) -> tuple[I32, F32]:
+        """Return the k best allowed labels of each point, padded with -1 and a probability of 0."""
+        if allowed.only is not None:
+            return self._best_only(features, k, allowed.only, allowed)
 
-        Each label has its own probability, even with one label per row; only rows of `predict_proba` then sum to one.
-        `exclude`, (n, n_labels), sparse or dense, is nonzero for labels to leave out, such as items already bought.
-        A single row, (n_labels,) or (1, n_labels), applies to all rows, such as items out of stock.
-        """
-        labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
-        short = np.flatnonzero((labels < 0).any(axis=1))
-        if len(short):
-            left = int((labels[short[0]] >= 0).sum())
-            raise ValueError(
-                f"exclude leaves row {short[0]} {left} labels, fewer than k={labels.shape[1]}: use predict_topk, whose "
-                "rows may be shorter, or topk_numbers"
-            )
-        return self.classes_[labels], probabilities
+        def rank(points: I64, n: int, n_dropped: int) -> tuple[I32, F32]:
+            return self._best(features.take(points), n, n_dropped)
 
-    def predict_topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> csr_array:
-        """Return the probabilities of the k best labels, sparse (n, n_labels); the entries of a row are best first."""
-        labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
-        is_left = labels >= 0
-        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(is_left.sum(axis=1))))
-        return csr_array((probabilities[is_left], labels[is_left], indptr), shape=(len(labels), len(self.classes_)))
+        how = {"spare": self._spare, "max_dropped": self._max_extra_beam, "max_ranked": max_ranked}
+        return best_allowed(rank, len(features), k, allowed, **how)
 
-    def _best_without(
-        self, features: Rows, k: int, excluded: Excluded, *, max_ranked: int = 1 << 24
-    ) -> tuple[I32, F32]:
-        """Return the k best labels of each point without excluded ones, padded with -1 and a probability of 0.
-
-        A block of points ranks at most `max_ranked` labels.
-        """
-        n_excluded = excluded.counts(len(features))
-        # k plus the excluded labels are always enough, rounded to powers of two so that points share calls. Few of the
-        # best labels are usually excluded, so start with fewer, and rank more only for the points that need it. The
-        # answer for a point must not depend on other points.
-        more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
-        enough, n_dropped = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._max_extra_beam)
-        n_ranked, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
+    def _best_only(self, features: Rows, k: int, only: LabelMask, allowed: Allowed) -> tuple[I32, F32]:
+        """Rank the labels of `only` alone: points with the same ones together."""
         best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
-        while len(waiting):
-            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), n_dropped[waiting].tolist(), strict=True))):
-                group = waiting[(n_ranked[waiting] == n) & (n_dropped[waiting] == passed)]
-                at_a_time = max(min(POINTS_AT_A_TIME, max_ranked // n), 1)
-                for points in np.array_split(group, -(-len(group) // at_a_time)):
-                    labels, block_p = self._best(features.take(points), n, passed)
-                    best[points], p[points] = without(labels, block_p, excluded.among(labels, points), k)
-            waiting = waiting[(best[waiting, -1] < 0) & (n_ranked[waiting] < enough[waiting])]
-            n_ranked[waiting] = np.minimum(4 * n_ranked[waiting], enough[waiting])
+        dropped = (
+            np.zeros(len(features), np.int64) if allowed.exclude is None else allowed.exclude.counts(len(features))
+        )
+        for points, labels in only.groups(len(features)):
+            if not len(labels):
+                continue
+            n = min(k + int(dropped[points].max(initial=0)), len(labels))
+            for rows in in_blocks(points, n):
+                block = features.take(rows)
+                found, found_p = self._best_of_by_features(block, labels, n)
+                self._fitted.seen.answer_blank(block, found, found_p, labels)
+                best[rows], p[rows] = without(found, found_p, allowed.among(found, rows), k)
         return best, p
 
     def indicator(self, y: Any) -> csr_array:

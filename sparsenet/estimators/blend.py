@@ -30,6 +30,7 @@ from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
+from sparsenet.estimators.excluding import without
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, with_features
@@ -343,15 +344,28 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             p[own] = combination.probabilities(scores[:, :k], self.label_counts_[labels[own]])
         return labels, p
 
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        """Rank the given labels next to the usual candidates, whose ranks enter the probabilities."""
+        best, best_p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
+        combination, is_given = self._combination(), np.zeros(len(self.classes_), np.bool_)
+        is_given[labels] = True
+        for own, found, scores in self._ranked(features, self._candidates(), among=labels):
+            p = combination.probabilities(scores, self.label_counts_[found])
+            best[own], best_p[own] = without(found, p, is_given[found], k)
+        return best, best_p
+
     def _likely(self, features: Rows, min_p: float) -> list[I32]:
         """Return the candidates of each point with a probability above `min_p`, best first."""
         labels, p = self._best(features, self._candidates())
         return [own[probable > min_p] for own, probable in zip(labels, p, strict=True)]
 
-    def _ranked(self, features: Rows, n: int, n_dropped: int = 0) -> Iterator[tuple[slice, I32, F32]]:
+    def _ranked(
+        self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None
+    ) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
         beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
-        return self._fitted.rank(features, n, k=k, beam=beam, threads=self._threads(), n_dropped=n_dropped)
+        how: dict[str, Any] = {"beam": beam, "threads": self._threads(), "n_dropped": n_dropped, "among": among}
+        return self._fitted.rank(features, n, k=k, **how)
 
     def _combination(self) -> Combination | Version1Combination:
         return self._fitted.combining(self._neighbors()[1])

@@ -324,6 +324,9 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         return inference.topk(self.network_, features, k, self._threads())
 
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        return inference.topk_among(self.network_, features, labels, k, self._threads())
+
     def _best_label(self, features: Rows) -> I32:
         # Skip the probability, which may take another pass over all labels.
         labels, _ = self.network_.topk(features, 1, self._threads())

@@ -187,6 +187,12 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         odds = logits(scores)
         return labels, expit(odds, out=odds)
 
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        beam = self._beam() + MAX_EXTRA_BEAM
+        found, scores = self._fitted.rank(features, k, beam=beam, threads=self._threads(), among=labels)
+        odds = logits(scores)
+        return found, expit(odds, out=odds)
+
     def _adopt(self, fitted: FittedTree) -> Self:
         self._keep(fitted)
         self.cost_ = fitted.cost

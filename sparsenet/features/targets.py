@@ -151,6 +151,10 @@ class Target:
         labels, indptr = _flatten(y, kind)
         return self._rows(labels, indptr, drop_unknown)
 
+    def find(self, names: list[Any]) -> NDArray[np.int64]:
+        """Return the number of each named label, or -1 for an unknown one."""
+        return _positions(_labels(names, "names of labels"), self.classes)
+
     def decode(self, labels: NDArray[np.int32], indptr: NDArray[np.int64]) -> Any:
         """Convert predicted label numbers, row i ``labels[indptr[i] : indptr[i + 1]]``, to the form of y."""
         if self.kind == "single":

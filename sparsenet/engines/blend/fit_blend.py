@@ -140,7 +140,16 @@ class FittedBlend:
         return Parts(self.tree, network, self.neighbors if with_neighbors else None)
 
     def rank(
-        self, points: Rows, n: int, *, k: int, beam: int, threads: int, n_dropped: int = 0, cells: int = 1 << 18
+        self,
+        points: Rows,
+        n: int,
+        *,
+        k: int,
+        beam: int,
+        threads: int,
+        n_dropped: int = 0,
+        among: I32 | None = None,
+        cells: int = 1 << 18,
     ) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points: their slice, their n best labels and the scores, best first.
 
@@ -152,14 +161,17 @@ class FittedBlend:
             Beam width of the tree in training.
         n_dropped : int
             Number of labels that the caller drops afterwards.
+        among : ndarray, optional
+            Labels that are scored too; all candidates are then returned.
         cells : int
             Candidates, or neighbors, of a block: about 100 bytes each.
         """
         done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
-        for block in points.blocks(max(1, cells // max(n, k))):
+        n_best = n if among is None else 2 * n + len(among)
+        how: dict[str, Any] = {"k": k, "beam": beam, "threads": threads, "n_dropped": n_dropped, "among": among}
+        for block in points.blocks(max(1, cells // max(n_best, k))):
             own = slice(done, done + len(block))
-            proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, n_dropped=n_dropped)
-            yield own, *combination.rank(proposed, n, self.seen.label_counts)
+            yield own, *combination.rank(propose(parts, block, n, **how), n_best, self.seen.label_counts)
             done = own.stop
 
     def combining(self, k: int) -> Combination | Version1Combination:
