@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.machine import default_threads
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
 from sparsenet.core.validation import check_features, check_weights, n_jobs, real
-from sparsenet.estimators.excluding import Allowed, LabelMask, best_allowed, in_blocks, without
+from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.targets import check_points
 from sparsenet.kernels.types import F32, I32, I64
@@ -130,7 +130,7 @@ class AnswersMixin(TopkMixin):
     def _best_allowed(self, features: Rows, k: int, allowed: Allowed, *, max_ranked: int = 1 << 24) -> tuple[I32, F32]:
         """Return the k best allowed labels of each point, padded with -1 and a probability of 0."""
         if allowed.only is not None:
-            return self._best_only(features, k, allowed.only, allowed)
+            return best_only(partial(self._best_of, features), len(features), k, allowed)
 
         def rank(points: I64, n: int, n_dropped: int) -> tuple[I32, F32]:
             return self._best(features.take(points), n, n_dropped)
@@ -138,30 +138,12 @@ class AnswersMixin(TopkMixin):
         how = {"spare": self._spare, "max_dropped": self._max_extra_beam, "max_ranked": max_ranked}
         return best_allowed(rank, len(features), k, allowed, **how)
 
-    def _best_only(self, features: Rows, k: int, only: LabelMask, allowed: Allowed) -> tuple[I32, F32]:
-        """Rank the labels of `only` alone: points with the same ones together."""
-        best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
-        dropped = (
-            np.zeros(len(features), np.int64) if allowed.exclude is None else allowed.exclude.counts(len(features))
-        )
-        for points, labels in only.groups(len(features)):
-            if not len(labels):
-                continue
-            n = min(k + int(dropped[points].max(initial=0)), len(labels))
-            for rows in in_blocks(points, n):
-                block = features.take(rows)
-                found, found_p = self._best_of_by_features(block, labels, n)
-                self._fitted.seen.answer_blank(block, found, found_p, labels)
-                best[rows], p[rows] = without(found, found_p, allowed.among(found, rows), k)
-        return best, p
-
-    def indicator(self, y: Any) -> csr_array:
-        """Convert y for `sparsenet.metrics` to an indicator, (n, n_labels), with a column for each of `classes_`.
-
-        Unknown labels are dropped, with a warning if all labels are unknown.
-        """
-        check_is_fitted(self)
-        return as_matrix(self._fitted.target.encode(y, drop_unknown=True))
+    def _best_of(self, features: Rows, points: I64, labels: I32, k: int) -> tuple[I32, F32]:
+        """Return the k best of some labels, ascending, for the given points."""
+        block = features.take(points)
+        found, p = self._best_of_by_features(block, labels, k)
+        self._fitted.seen.answer_blank(block, found, p, labels)
+        return found, p
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one label per row, or P@1 for several."""

@@ -174,6 +174,24 @@ def best_allowed(
     return best, p
 
 
+#: Rank some labels, ascending, for the given rows: (rows, labels, number of labels to return) to labels and p.
+RankingAmong = Callable[[I64, I32, int], tuple[I32, F32]]
+
+
+def best_only(rank: RankingAmong, n: int, k: int, allowed: Allowed) -> tuple[I32, F32]:
+    """Rank the labels of `allowed.only`: return each row's k best allowed ones, padded with -1 and 0."""
+    assert allowed.only is not None
+    best, p = np.full((n, k), -1, np.int32), np.zeros((n, k), np.float32)
+    dropped = np.zeros(n, np.int64) if allowed.exclude is None else allowed.exclude.counts(n)
+    for points, labels in allowed.only.groups(n):  # rows with the same labels are ranked together
+        if len(labels):
+            size = min(k + int(dropped[points].max(initial=0)), len(labels))
+            for rows in in_blocks(points, size):
+                found, found_p = rank(rows, labels, size)
+                best[rows], p[rows] = without(found, found_p, allowed.among(found, rows), k)
+    return best, p
+
+
 def in_blocks(points: I64, size: int, max_ranked: int = 1 << 24) -> list[I64]:
     """Split row numbers into blocks that rank at most `max_ranked` labels, `size` a row."""
     at_a_time = max(min(POINTS_AT_A_TIME, max_ranked // max(size, 1)), 1)

@@ -1,4 +1,4 @@
-"""The methods `topk`, `topk_numbers` and `predict_topk` of every classifier."""
+"""The methods `topk`, `topk_numbers`, `predict_topk` and `indicator` of every classifier."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
+from sparsenet.core.rows import as_matrix
 from sparsenet.core.validation import integer
 from sparsenet.estimators.excluding import Allowed
 from sparsenet.kernels.types import F32, I32
@@ -18,6 +19,7 @@ class TopkMixin:
     """Return the best labels, on top of `_best_numbers`."""
 
     classes_: NDArray[Any]
+    _fitted: Any
 
     def _best_numbers(self, X: Any, k: int, exclude: Any, only: Any) -> tuple[I32, F32, Allowed | None]:
         """Return label numbers and probabilities, padded with -1 and 0, and the validated restrictions, if any."""
@@ -58,6 +60,14 @@ class TopkMixin:
         is_left = labels >= 0
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(is_left.sum(axis=1))))
         return csr_array((probabilities[is_left], labels[is_left], indptr), shape=(len(labels), len(self.classes_)))
+
+    def indicator(self, y: Any) -> csr_array:
+        """Convert y for `sparsenet.metrics` to an indicator, (n, n_labels), with a column for each of `classes_`.
+
+        Unknown labels are dropped, with a warning if all labels are unknown.
+        """
+        check_is_fitted(self)
+        return as_matrix(self._fitted.target.encode(y, drop_unknown=True))
 
     def _numbered(self, X: Any, k: int, exclude: Any, only: Any) -> tuple[I32, F32, Allowed | None]:
         check_is_fitted(self)
