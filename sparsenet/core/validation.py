@@ -19,6 +19,7 @@ from scipy import sparse
 
 from sparsenet.core.machine import default_threads
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
+from sparsenet.core.plain_matrices import plain_matrix
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and readers of data do not need it
     from sklearn.base import BaseEstimator
@@ -151,6 +152,7 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
         check_structure("X", X)
     else:
         _check_no_texts(estimator, X)
+        X = plain_matrix(X)
     checked = X
     if fitting or not _is_plain(estimator, X):
         from sklearn.utils.validation import validate_data

@@ -17,6 +17,7 @@ from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
 from sparsenet.core.validation import check_features, check_weights, n_jobs, real
 from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
+from sparsenet.estimators.point_sources import labelled_points, query_points
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.targets import check_points
 from sparsenet.kernels.types import F32, I32, I64
@@ -145,8 +146,10 @@ class AnswersMixin(TopkMixin):
         self._fitted.seen.answer_blank(block, found, p, labels)
         return found, p
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Compute the accuracy for one label per row, or P@1 for several."""
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Compute the accuracy for one label per row, or P@1 for several; y is None for files, which hold labels."""
+        check_is_fitted(self)
+        X, y = labelled_points(X, y, self.n_features_in_, self._fitted.target)
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         if len(features) == 0:
@@ -160,7 +163,9 @@ class AnswersMixin(TopkMixin):
 
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)
-        features: Rows = self._fitted.scaling.apply(check_features(self, X, fitting=False))
+        features: Rows = self._fitted.scaling.apply(
+            check_features(self, query_points(X, self.n_features_in_), fitting=False)
+        )
         return features
 
     def __sklearn_is_fitted__(self) -> bool:

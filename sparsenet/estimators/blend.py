@@ -32,6 +32,7 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.excluding import without
 from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, with_features
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM, TreeClassifier
@@ -176,7 +177,9 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         model: Self = super().set_params(**params)
         return model
 
-    def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False
+    ) -> Self:
         """Train the tree, the neighbors and the network on X and y from scratch.
 
         Ctrl-C during the network's training stops within a second, keeps what was learnt and raises KeyboardInterrupt.
@@ -185,10 +188,12 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n, d)
+        X : array-like, data frame or sparse matrix of shape (n, d), Dataset or path
+            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory.
         y : labels
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
+            None for a file or Dataset with labels.
         checkpoint : directory, optional
             Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
             integer `random_state`.
@@ -213,6 +218,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self):
+            X, y = training_points(X, y)
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             of_tree = bytes_per_feature(labels.width, self._threads())

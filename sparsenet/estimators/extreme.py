@@ -25,6 +25,7 @@ from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
 from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.point_sources import labelled_points, training_points
 from sparsenet.estimators.predictor import Predictor
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
@@ -231,9 +232,9 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
-        validation: tuple[Any, Any] | None = None,
+        validation: tuple[Any, Any] | Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -246,11 +247,13 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n, d)
+        X : array-like, data frame or sparse matrix of shape (n, d), Dataset or path
+            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory.
         y : labels
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
-        validation : (X, y), optional
+            None for a file or Dataset with labels.
+        validation : (X, y), Dataset or path, optional
             Data to measure after each epoch; the epoch with the best P@1 is kept. See also `hidden`.
         callbacks : sequence of Callback
             Called after each batch and epoch.
@@ -264,6 +267,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         if resume and checkpoint is not None:
             checkpoints.check_classifier(checkpoint, network_arrays.KIND)
         with all_or_nothing(self):
+            X, y = training_points(X, y)
             shared = arrays_of(X, y, *(validation if isinstance(validation, tuple | list) else ()))
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -282,7 +286,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
                 raise interrupt.original from interrupt.original.__cause__
             return self._adopt(fitted)
 
-    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: ArrayLike | None = None) -> Self:
         """Train for one more epoch on X and y, at a constant learning rate.
 
         After `fit`, the rate is a quarter of the usual one, so that old points are not forgotten; new labels then need
@@ -294,8 +298,12 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         """
         options, threads = self._options(), self._threads()
         with all_or_nothing(self):
-            shared = arrays_of(X, y)
             first = not self.__sklearn_is_fitted__()
+            if first:
+                X, y = training_points(X, y)
+            else:
+                X, y = labelled_points(X, y, self.n_features_in_, self._fitted.target)
+            shared = arrays_of(X, y)
             X = check_features(self, X, fitting=first)
             try:
                 if first:

@@ -17,6 +17,7 @@ from sparsenet.engines.tree.fit_tree import FittedTree, fit, logits
 from sparsenet.engines.tree.machines import COST, Rules
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names
 from sparsenet.features.label_stats import LabelStats
@@ -113,21 +114,24 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Train on X and y from scratch.
 
         Ctrl-C stops within seconds, or a little later on very large data, and leaves the classifier unchanged.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n, d)
+        X : array-like, data frame or sparse matrix of shape (n, d), Dataset or path
+            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory.
         y : labels
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
+            None for a file or Dataset with labels.
         """
         rules, threads, normalize = self._check(), self._threads(), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
         with all_or_nothing(self):
+            X, y = training_points(X, y)
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             check_width(X.shape[1], bytes_per_feature(labels.width, threads))
