@@ -66,8 +66,16 @@ def _check_lists(X: Sequence[Any]) -> None:
         if not hasattr(own, "__len__") or len(own) != len(first):
             length = len(own) if hasattr(own, "__len__") else "no"
             raise ValueError(f"X holds a list of length {len(first)} in row 0, and of {length} in row {row}: {_IDS}")
-    if len(first) and isinstance(first[0], str):
+    if len(first) and isinstance(first[0], str) and not _is_number(first[0]):
         raise ValueError(f"X holds lists of strings, such as {first[0]!r} in row 0: {_IDS}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_mask(X: np.ma.MaskedArray[Any, Any]) -> None:

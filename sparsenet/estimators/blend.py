@@ -18,6 +18,7 @@ from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
+from sparsenet.engines.blend.blend_effects import blend_effects
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit
 from sparsenet.engines.blend.network_part import TRAINED_FOR
@@ -31,6 +32,7 @@ from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.excluding import without
+from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
@@ -359,6 +361,10 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             p = combination.probabilities(scores, self.label_counts_[found])
             best[own], best_p[own] = without(found, p, is_given[found], k)
         return best, best_p
+
+    def _effects(self, point: Rows, label: int) -> Effects | None:
+        found = blend_effects(self._fitted, point, label, self._neighbors()[1], self._threads())
+        return None if found is None else Effects(*found)
 
     def _likely(self, features: Rows, min_p: float) -> list[I32]:
         """Return the candidates of each point with a probability above `min_p`, best first."""

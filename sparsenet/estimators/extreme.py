@@ -20,11 +20,13 @@ from sparsenet.engines.network import inference, network_arrays, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
+from sparsenet.engines.network.network_effects import network_effects
 from sparsenet.engines.network.optim import Optimizer
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
 from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.point_sources import labelled_points, training_points
 from sparsenet.estimators.predictor import Predictor
 from sparsenet.estimators.saving import SavingMixin
@@ -334,6 +336,9 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
 
     def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
         return inference.topk_among(self.network_, features, labels, k, self._threads())
+
+    def _effects(self, point: Rows, label: int) -> Effects:
+        return Effects(*network_effects(self.network_, point, label))
 
     def _best_label(self, features: Rows) -> I32:
         # Skip the probability, which may take another pass over all labels.

@@ -15,8 +15,10 @@ from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree, fit, logits
 from sparsenet.engines.tree.machines import COST, Rules
+from sparsenet.engines.tree.tree_effects import tree_effects
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names
@@ -196,6 +198,10 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         found, scores = self._fitted.rank(features, k, beam=beam, threads=self._threads(), among=labels)
         odds = logits(scores)
         return found, expit(odds, out=odds)
+
+    def _effects(self, point: Rows, label: int) -> Effects | None:
+        found = tree_effects(self._fitted, point, label, lambda score: float(logits(np.array([score]))[0]))
+        return None if found is None else Effects(*found)
 
     def _adopt(self, fitted: FittedTree) -> Self:
         self._keep(fitted)
