@@ -7,23 +7,24 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sparsenet.core.memory import arrays_of
-from sparsenet.core.ranked import precisions
+from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import network_part
+from sparsenet.engines.blend.blend_holdout import RANKS, BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
-from sparsenet.engines.blend.combination import WITHOUT_NETWORK, Combination, fit_weights
+from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
 from sparsenet.engines.network.network_holdout import rows_of
-from sparsenet.engines.network.options import AUTO, AutoRules, NetworkOptions
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -37,46 +38,6 @@ from sparsenet.selection.holdout import Holdout
 
 #: The usual number of candidate labels by the tree, and the larger one to compare with.
 FEW, MANY = 32, 128
-
-
-class BlendHoldout(NamedTuple):
-    """The hold-out, and whether it is for good: the final network and tree are trained without it then."""
-
-    points: Holdout | None = None
-    for_good: bool = False
-
-    @property
-    def without(self) -> Holdout | None:
-        """The hold-out that the final parts are trained without; None if they learn all points."""
-        return self.points if self.for_good else None
-
-
-@dataclass(frozen=True)
-class HoldoutSize:
-    """The size of the hold-out.
-
-    From `enough` points on, as many are held out for good as for the trial of a network, by `rules`. With fewer points
-    a tenth is held out, if that is at least `min_held_of_few`. Then a second network and a second tree are trained
-    without the hold-out, and the final ones on all points.
-    """
-
-    rules: AutoRules = AUTO
-    enough: int = 1 << 13
-    min_held_of_few: int = 128
-
-    def draw(self, labels: Rows, seed: int) -> BlendHoldout:
-        """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
-        n = len(labels)
-        for_good = n >= self.enough
-        n_held = self.rules.n_held(n) if for_good else n // 10
-        if n_held < self.min_held_of_few:
-            return BlendHoldout()
-        # Scouting also holds out a tenth of few points, with the same seed: those here must be others.
-        holdout = Holdout.draw(n, n_held, seed if for_good else seed + 1)
-        has_label = np.diff(labels.indptr) > 0
-        if not (has_label[holdout.kept].any() and has_label[holdout.held].any()):
-            return BlendHoldout()
-        return BlendHoldout(holdout, for_good)
 
 
 @dataclass(frozen=True)
@@ -181,7 +142,12 @@ class FittedBlend:
         return self.combination.without_neighbors()
 
 
-def fit(
+def fit(points: Points, options: BlendOptions, **how: Any) -> FittedBlend:
+    """Train tree, neighbors and network, and combine them; `how` are the arguments of `fit_and_measure`."""
+    return fit_and_measure(points, options, **how)[0]
+
+
+def fit_and_measure(
     points: Points,
     options: BlendOptions,
     *,
@@ -194,8 +160,9 @@ def fit(
     resume: bool = False,
     resumes: bool = False,
     started: float | None = None,
-) -> FittedBlend:
-    """Train tree, neighbors and network, and combine them.
+    held_out: BlendHoldout | None = None,
+) -> tuple[FittedBlend, HoldoutAnswers | None]:
+    """Train tree, neighbors and network, and combine them; also return the answers on the hold-out, if there is one.
 
     Ctrl-C raises `InterruptedBlend` once a usable blend exists.
 
@@ -203,6 +170,8 @@ def fit(
     ----------
     seed : int
         Seed of the neighbors; tree, network and hold-out use `run_seed` of it.
+    held_out : BlendHoldout, optional
+        The hold-out; drawn by default.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
     """
@@ -213,7 +182,10 @@ def fit(
     network_options = options.network
     # A time budget leaves no time for parts that only answer the hold-out.
     combines = k > 0 and (n_points >= options.holdout.enough or not limited)
-    held_out = options.holdout.draw(points[1], part_seed) if combines else BlendHoldout()
+    if not combines:
+        held_out = BlendHoldout()
+    elif held_out is None:
+        held_out = options.holdout.draw(points[1], part_seed)
     if network_options is not None and resume and checkpoint is not None:
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
@@ -252,16 +224,17 @@ def fit(
         if fitted.neighbors is None:
             raise
         raise InterruptedBlend(fitted) from interrupt
+    answers = None
     if held_out.points is not None:
         try:
             measured = _unbiased(fitted, points, held_out, options, **how)
             if measured is not None:
-                fitted = _combined(fitted, measured, points, held_out.points, options, k, threads)
+                fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
             raise InterruptedBlend(fitted) from interrupt
         except (MemoryError, DivergenceError) as error:
             warnings.warn(f"the blend keeps its default weights and probabilities: {error}", UserWarning, stacklevel=4)
-    return fitted
+    return fitted, answers
 
 
 class InterruptedBlend(KeyboardInterrupt):
@@ -312,8 +285,8 @@ def _combined(
     options: BlendOptions,
     k: int,
     threads: int,
-) -> FittedBlend:
-    """Choose the number of candidates and the weights on the hold-out, and fit probabilities there.
+) -> tuple[FittedBlend, HoldoutAnswers]:
+    """Choose the number of candidates and the weights on the hold-out, fit probabilities there, and rank it.
 
     `measured` has parts that were trained without the hold-out.
     """
@@ -346,7 +319,11 @@ def _combined(
         combination = fit_weights(found, hits, prior) if decision.value == "fitted" else prior
         choices["weights"] = decision._replace(value=tuple(round(weight, 3) for weight in combination.weights))
         fitted = replace(fitted, combination=combination.calibrated(found, hits, fitted.seen.label_counts))
-    return replace(fitted, candidates=n, choices=choices)
+    counts = fitted.seen.label_counts
+    labels, ranked = fitted.combination.rank(found, found.labels.shape[1], counts)
+    p = fitted.combination.probabilities(ranked, counts[labels])
+    answers = HoldoutAnswers(holdout.held, labels, p, is_hit(labels, truth) & (ranked > LOWEST))
+    return replace(fitted, candidates=n, choices=choices), answers
 
 
 def _cross_fitted(found: Candidates, hits: Bools, prior: Combination, halves: Bools) -> F64:
@@ -358,8 +335,8 @@ def _cross_fitted(found: Candidates, hits: Bools, prior: Combination, halves: Bo
     return out
 
 
-def _precision(combination: Combination, found: Candidates, hits: Bools, ranks: Sequence[int] = (1, 3, 5)) -> F64:
+def _precision(combination: Combination, found: Candidates, hits: Bools, ranks: Sequence[int] = RANKS) -> F64:
     """Return the mean of P@k over the ranks k, for each point."""
     scores = combination.scores(found)
     order = np.argsort(-scores, axis=1, kind="stable")[:, : max(ranks)]
-    return np.asarray(precisions(np.take_along_axis(hits, order, axis=1), ranks).mean(axis=1))
+    return mean_precision(np.take_along_axis(hits, order, axis=1), ranks)
