@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,14 +13,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.machine import default_threads
-from sparsenet.core.ranked import is_hit
+from sparsenet.core.ranked import is_hit, precisions
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
 from sparsenet.core.validation import check_features, check_weights, n_jobs, real
 from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
 from sparsenet.estimators.explaining import ExplainMixin
 from sparsenet.estimators.point_sources import labelled_points, query_points
 from sparsenet.estimators.topk_methods import TopkMixin
-from sparsenet.features.targets import check_points
+from sparsenet.features.targets import Points, check_points
 from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
 
@@ -62,9 +62,29 @@ class AnswersMixin(TopkMixin, ExplainMixin):
         own = {"normalize": self._fitted.scaling.explained()} if self.normalize == "auto" else {}
         return {**own, **getattr(self._fitted, "choices", {})}
 
+    @property
+    def validation_(self) -> dict[str, float] | None:
+        """Precision at 1, 3 and 5 on the validation data of `fit`; None without these."""
+        check_is_fitted(self)
+        if hasattr(self, "history_"):
+            measured = [record for record in self.history_ if "P@1" in record]
+            best: dict[str, float] = max(measured, key=lambda record: record["P@1"], default={})
+            return {name: value for name, value in best.items() if name.startswith("P@")} or None
+        found = getattr(self._fitted, "validation", None)
+        return None if found is None else dict(found)
+
     def keep_validation(self, scores: Mapping[str, float]) -> None:
-        """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""
+        """Keep scores on validation points in `validation_` of a tree or blend, for `save`."""
         self._fitted = replace(self._fitted, validation=dict(scores))
+
+    def _validated(self, held: Points | None, ranks: tuple[int, ...] = (1, 3, 5)) -> Self:
+        """Measure the model on scaled validation points, if any."""
+        if held is not None:
+            points, truth = held
+            ranked, _ = self._best(points, min(max(ranks), len(self.classes_)))
+            found = precisions(is_hit(ranked, truth), ranks).mean(axis=0)
+            self.keep_validation({f"P@{k}": float(value) for k, value in zip(ranks, found, strict=True)})
+        return self
 
     def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.

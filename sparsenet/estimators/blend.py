@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -26,7 +26,9 @@ from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
+from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.checkpoints import check_classifier, checkpoint_exists
+from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
@@ -36,7 +38,7 @@ from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.transaction import all_or_nothing, feature_names, with_features
+from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation, with_features
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM, TreeClassifier
 from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
@@ -129,6 +131,8 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         Number of training points.
     normalize_ : str
         The scaling in use, a value of `normalize`.
+    validation_ : dict or None
+        P@1, P@3 and P@5 on the validation data; None without these.
 
     Examples
     --------
@@ -180,7 +184,14 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         return model
 
     def fit(
-        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        validation: tuple[Any, Any] | Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
     ) -> Self:
         """Train the tree, the neighbors and the network on X and y from scratch.
 
@@ -196,6 +207,10 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
             None for a file or Dataset with labels.
+        validation : (X, y), Dataset or path, optional
+            Data to measure the blend on after training: see `validation_`. Nothing is chosen by them.
+        callbacks : sequence of Callback
+            Called after each batch and epoch of the network.
         checkpoint : directory, optional
             Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
             integer `random_state`.
@@ -206,6 +221,10 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         tree, network = self._copies(seed, checkpoint)
+        if check_callbacks(callbacks) and network is None:
+            raise ValueError(
+                f"network is {DROPPED!r}, and only networks have epochs to call back from: leave callbacks out"
+            )
         if resume and checkpoint is not None:  # before the tree is trained
             check_classifier(checkpoint, TRAINED_FOR)
         options = BlendOptions(
@@ -229,12 +248,13 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
             how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
+            how["callbacks"], held = callbacks, given_validation(self, validation, scaling, target)
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)
             except InterruptedBlend as interrupt:
                 self._adopt(interrupt.fitted, tree, network)
                 raise interrupt.original from interrupt.original.__cause__
-            return self._adopt(fitted, tree, network)
+            return self._adopt(fitted, tree, network)._validated(held)
 
     def _copies(self, seed: int, checkpoint: Any) -> tuple[TreeClassifier, ExtremeClassifier | None]:
         """Return unfitted copies of the parts that were given, or of the default ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,8 @@ from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
+from sparsenet.engines.network.training import Callback
+from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree, fit, logits
 from sparsenet.engines.tree.machines import COST, Rules
@@ -21,7 +24,7 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.transaction import all_or_nothing, feature_names
+from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
@@ -83,6 +86,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         The scaling in use, a value of `normalize`.
     cost_ : float
         The cost in use.
+    validation_ : dict or None
+        P@1, P@3 and P@5 on the validation data; None without these.
 
     Examples
     --------
@@ -116,7 +121,9 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, validation: tuple[Any, Any] | Any = None, callbacks: Sequence[Callback] = ()
+    ) -> Self:
         """Train on X and y from scratch.
 
         Ctrl-C stops within seconds, or a little later on very large data, and leaves the classifier unchanged.
@@ -129,7 +136,13 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
             None for a file or Dataset with labels.
+        validation : (X, y), Dataset or path, optional
+            Data to measure the tree on after training: see `validation_`. Nothing is chosen by them.
+        callbacks : sequence of Callback
+            Must be empty: a tree has no epochs.
         """
+        if check_callbacks(callbacks):
+            raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
         rules, threads, normalize = self._check(), self._threads(), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
         with all_or_nothing(self):
@@ -141,7 +154,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
             how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
-            return self._adopt(fit((points, labels), rules, **how))
+            held = given_validation(self, validation, scaling, target)
+            return self._adopt(fit((points, labels), rules, **how))._validated(held)
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).

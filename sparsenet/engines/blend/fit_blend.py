@@ -25,6 +25,7 @@ from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
 from sparsenet.engines.network.network_holdout import rows_of
 from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.training.reports import Callback
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -161,6 +162,7 @@ def fit_and_measure(
     resumes: bool = False,
     started: float | None = None,
     held_out: BlendHoldout | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on the hold-out, if there is one.
 
@@ -172,6 +174,8 @@ def fit_and_measure(
         Seed of the neighbors; tree, network and hold-out use `run_seed` of it.
     held_out : BlendHoldout, optional
         The hold-out; drawn by default.
+    callbacks : sequence of Callback
+        For the training of the final network.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
     """
@@ -212,6 +216,7 @@ def fit_and_measure(
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
                 shared=arrays_of(*points),
+                callbacks=callbacks,
                 **how,
             )
             if not limited or resumes or network_part.is_kept(network, enough):
