@@ -18,6 +18,7 @@ from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
 from sparsenet.core.validation import check_features, check_weights, n_jobs, real
 from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
 from sparsenet.estimators.explaining import ExplainMixin
+from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.point_sources import labelled_points, query_points
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.targets import Points, check_points
@@ -25,7 +26,7 @@ from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
 
 
-class AnswersMixin(TopkMixin, ExplainMixin):
+class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
     """Prediction methods on top of `_best_by_features`, which finds the best k labels of each point."""
 
     classes_: NDArray[Any]

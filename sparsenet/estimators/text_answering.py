@@ -14,6 +14,7 @@ from sparsenet.core.validation import check_weights, n_jobs, optional, real
 from sparsenet.engines.text.fit_text import FittedText
 from sparsenet.engines.text.word_effects import Explanation, explain
 from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
+from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
@@ -21,7 +22,7 @@ from sparsenet.features.text.learnt_texts import labelled_texts, learnt_texts
 from sparsenet.kernels.types import F32, I32, I64
 
 
-class TextAnswersMixin(TopkMixin):
+class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
     """Answer queries about raw texts by a fitted model, `_fitted`."""
 
     _fitted: FittedText
