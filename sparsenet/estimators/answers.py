@@ -21,6 +21,7 @@ from sparsenet.estimators.explaining import ExplainMixin
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.point_sources import labelled_points, query_points
 from sparsenet.estimators.topk_methods import TopkMixin
+from sparsenet.features.part_scaling import PartScaling
 from sparsenet.features.targets import Points, check_points
 from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
@@ -51,6 +52,7 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         """Set the fitted model, and the attributes that all classifiers of points have."""
         self._fitted = fitted
         self.classes_, self.normalize_, self.choices_ = fitted.target.classes, fitted.scaling.kind, self._choices()
+        self.parts_ = fitted.scaling.widths if isinstance(fitted.scaling, PartScaling) else None
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
 
     def __setstate__(self, state: dict[str, Any]) -> None:

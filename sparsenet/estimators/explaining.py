@@ -10,6 +10,7 @@ from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.effects import FeatureEffect, PointExplanation, Voter
+from sparsenet.core.parted_matrix import PartedMatrix
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import check_features
 from sparsenet.estimators.point_sources import query_points
@@ -83,14 +84,14 @@ class ExplainMixin:
         return int(number)
 
     def _parts(self, X: Any, point: Rows, scores: F64) -> list[FeatureEffect]:
-        names, order = feature_names(self), np.argsort(-np.abs(scores), kind="stable")
-        row = X.toarray()[0] if hasattr(X, "toarray") and X.shape[1] == len(point.indices) else X
-        parts = []
+        names, order, parts = feature_names(self), np.argsort(-np.abs(scores), kind="stable"), []
         for at in order[scores[order] != 0].tolist():
             column = int(point.indices[at])
-            name = str(names[column]) if names is not None else f"column {column}"
-            value = row[column] if row is not X else X[0, column]
-            parts.append(FeatureEffect(name, column, float(value), float(scores[at])))
+            if isinstance(X, PartedMatrix):
+                name, value = X.name(column), X.value(0, column)
+            else:
+                name, value = f"column {column}" if names is None else str(names[column]), float(X[0, column])
+            parts.append(FeatureEffect(name, column, value, float(scores[at])))
         return parts
 
 

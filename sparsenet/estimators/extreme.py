@@ -136,6 +136,8 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         The labels, ascending. For an indicator y: column numbers, or column names of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
+    parts_ : dict or None
+        The number of columns of each part of X, if it was a mapping of names to matrices.
     network_ : Network
     history_ : list of dict
         For each epoch: ``epoch``, ``loss`` and ``seconds`` (not saved); with validation ``P@1``, ``P@3`` and ``P@5``;
@@ -250,7 +252,8 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n, d), Dataset or path
-            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory.
+            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory. A
+            mapping of names to matrices, such as ``{"words": csr, "vector": array}``, is scaled part by part.
         y : labels
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
