@@ -74,9 +74,11 @@ def _votes(
     weights = neighbors.vote_weights(point, k, threads)
     if not weights.data.any():
         return None, []
-    voters = []
+    voters, total = list[Voter](), 0.0
     for row, share in zip(weights.indices.tolist(), weights.data.tolist(), strict=True):
         own = neighbors.labels.indices[neighbors.labels.indptr[row] : neighbors.labels.indptr[row + 1]]
         if share > 0 and label in own:
-            voters.append(Voter(row, share))
-    return sum(voter.share for voter in voters), voters
+            total += share
+            if row < neighbors.n_points:  # else a centroid
+                voters.append(Voter(row, share))
+    return total, voters
