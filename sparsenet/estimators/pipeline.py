@@ -55,6 +55,14 @@ class ClassifierPipeline(Pipeline):  # type: ignore[misc]  # scikit-learn has no
     `save` works without pickle if each step is one of ours, or a common transformer of scikit-learn with plain
     parameters: vectorizers of texts and dicts, scalers, encoders, imputers, PCA, TruncatedSVD, `FeatureUnion` and
     `ColumnTransformer`.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sparsenet import ClassifierPipeline, TreeClassifier
+    >>> model = ClassifierPipeline([("scale", StandardScaler()), ("tree", TreeClassifier(random_state=0))])
+    >>> model.fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"]).topk([[1.5]], k=1)[0].tolist()
+    [['low']]
     """
 
     @_final_has("topk")
