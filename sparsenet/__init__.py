@@ -98,6 +98,7 @@ _HOMES = {
 #: Public modules, imported at first use.
 _PARTS = {
     "data": "data",
+    "features": "features",
     "metrics": "metrics",
     "plots": "plots",
     "samplers": "engines.network.samplers",

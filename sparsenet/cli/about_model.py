@@ -15,7 +15,6 @@ from sparsenet.data.columns import quoted_names
 from sparsenet.engines.network import parameters
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training import checkpoints
-from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
@@ -143,21 +142,21 @@ def _about_blend(whole: BlendClassifier, metadata: Mapping[str, Any]) -> dict[st
 
 def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     weights: Any = model.fitted_.model
-    network, rules = isinstance(weights, NetworkModel), model.fitted_.vocabulary.rules
+    rules, method = model.fitted_.vocabulary.rules, model.fitted_.kind
     best: Mapping[str, Any] = max(model.search_, key=lambda trial: trial["score"], default={})  # of version 0.1
     cost = model.choices_["cost"].value if "cost" in model.choices_ else best.get("cost", model.cost)
     return {
         "features": len(model.fitted_.vocabulary),
-        "weights": _n_weights(weights.network) if network else int(weights.matrix.size + weights.bias.size),
-        "precision": _precision(compact=weights.compact) if network else "8 bits",
+        "weights": weights.n_weights,
+        "precision": "8 bits" if method == "linear" else _precision(compact=weights.compact),
         "points": model.n_texts_,
         "columns": model.columns_,
         "validation": None if model.validation_score_ is None else {"P@1": model.validation_score_},
         "chosen": {
-            "method": "network" if network else "linear",
+            "method": method,
             "word_ngrams": rules.word_ngrams,
             "char_ngrams": [rules.char_low, rules.char_high] if rules.char_high else None,
-            "cost": None if network else cost,
+            "cost": cost if method == "linear" else None,
             "threshold": None if model.threshold_ is None else float(f"{model.threshold_:.4g}"),
         },
     }

@@ -71,7 +71,7 @@ def train(given: SimpleNamespace) -> None:
     """Train a model and save it.
 
     The file decides what is trained. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a linear
-    model or a network, by the number of texts and labels. --method chooses another model.
+    model or a blend, by the number of texts and labels, or by held-out texts. --method chooses another model.
 
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is
     not saved, and the previous model stays.

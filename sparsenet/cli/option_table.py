@@ -17,7 +17,7 @@ from sparsenet.cli.option_values import MAX_INT, one_of, within
 #: Panels of the help, in its order. Options without a panel come first.
 POINTS = "Sparse points"
 TABLES = "CSV and other tables of text"
-TEXT = "Raw text (--method linear, network or auto)"
+TEXT = "Raw text (--method linear, network, blend or auto)"
 NETWORKS = "Network of sparse points (--method network or blend)"
 TREES = "Tree and blend (--method tree or blend)"
 MACHINE = "Machine and time"
@@ -183,7 +183,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
         CommandOption(
-            "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend "
+            "method", "METHOD", "Text: auto, linear, network or blend. Sparse points: blend, network or tree. A blend "
             "combines a tree, a network and nearest neighbors.",
             shown="auto for text, by the number of texts and labels; blend for sparse points",
             check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
@@ -281,7 +281,7 @@ def table() -> tuple[CommandOption, ...]:
             check=one_of("auto", "rows", "columns", "together", "mixed", "none"), **_points,
         ),
         # --- raw text ---
-        _number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2", sets="word_ngrams", **_text),
+        _number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2; 1 in a blend", sets="word_ngrams", **_text),
         CommandOption(
             "char_ngrams", "LENGTHS", "Lengths of character n-grams within words: LOW-HIGH, auto or none.",
             shown="3-5; 4 above 1 MiB of text; none for many long texts", check=check.char_ngrams, sets="char_ngrams",

@@ -20,7 +20,7 @@ from sparsenet.data.dialect import Dialect
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.text import text_arrays
 from sparsenet.engines.text.compression import Compression, compress
-from sparsenet.engines.text.fit_text import FittedText, fit, refit
+from sparsenet.engines.text.fit_text import FittedText, check_grows, fit, refit
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.estimators.text_answering import TextAnswersMixin
 from sparsenet.features.targets import listed
@@ -37,21 +37,24 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
 
     Words, pairs of words and parts of words become features, without a dictionary. Each label is a linear function of
     these features, trained as a support vector machine. Training takes seconds, an answer microseconds, and a model
-    megabytes. If there are too many labels and texts for that, a network with a wide and a deep path is trained.
+    megabytes. With thousands of labels, a blend of a tree, a network and nearest neighbors may be more accurate:
+    held-out texts decide, or the size alone if a linear model would take minutes.
 
     Parameters
     ----------
-    word_ngrams : int
-        Longest word n-gram; shorter ones are features too.
+    word_ngrams : int or "auto"
+        Longest word n-gram; shorter ones are features too. ``"auto"``: 2, and 1 in a blend. If ``method="auto"`` trains
+        a blend of texts from a pipe, which can be read only once, they keep pairs of words.
     char_ngrams : "auto", (int, int) or None
         Shortest and longest character n-grams within words; None for none. ``"auto"``: 3 to 5 up to 1 MiB of text, 4
         beyond. Large data get none, since words alone are better: more than 32 MiB; or more than 2,000 texts whose
         bytes exceed 2 GiB divided by the mean bytes of a text.
     cost : float
-        Cost of an error in training: lower for noisy labels, higher for clean ones. Networks have none, and refuse
-        other values than 1.
+        Cost of an error in training: lower for noisy labels, higher for clean ones. Networks and blends have none, and
+        refuse other values than 1.
     epochs : int or "auto"
-        Passes over the texts: the most for a linear model, and the exact number for `fit` of a network. Its
+        Passes over the texts: the most for a linear model, and the exact number for `fit` of a network, alone or in a
+        blend. Its
         `partial_fit` always takes 5 to 20 passes, by the number of texts. ``"auto"``: 10 for a linear model, and the
         default of `ExtremeClassifier` for a network.
     class_weight : None, "balanced" or dict
@@ -68,6 +71,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         - A twentieth, at most 2,000 texts, which the model never learns, if a second training would take minutes: for
           networks, and with more than 1,000 labels and 20 million pairs of a label and a text. The only text of a label
           is never held out for good.
+        - A 64th, 512 to 2,048 texts, for a blend and where linear models and blends are compared, and a tenth of fewer
+          than 8,192 texts. Tree and network of a blend do not learn the former. None with fewer than 1,280 texts.
 
         0: probabilities are a guess by the number of labels. Memory always limits the held-out texts: a pair of a label
         and a text takes 64 bytes.
@@ -77,14 +82,18 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         which can be read only once.
     bits : int
         Features are hashed into ``2**bits`` slots.
-    method : {"auto", "linear", "network"}
+    method : {"auto", "linear", "network", "blend"}
         ``"linear"`` trains each label against all texts. ``"network"`` trains a network like `ExtremeClassifier` on the
-        same features, with some thousands of labels per step. ``"auto"``: linear, unless labels times features of all
-        texts exceed 5e10.
+        same features, with some thousands of labels per step. ``"blend"`` trains a tree, a network and neighbors like
+        `BlendClassifier`; the model contains the training texts as features, and `partial_fit` is refused.
+
+        ``"auto"``: linear up to 1,000 labels. Beyond, a linear model and a blend are compared on held-out texts. If
+        labels times features of all texts exceed 5e10, a blend is trained without a comparison. `partial_fit` starts
+        with a linear model or, instead of a blend, a network.
     memory_limit : int, str or None
         Bytes, or text such as ``"8GB"``, for features and training; None: the available memory. Python, its libraries
-        and buffers take another 250 MB. Large arrays of features go to temporary files. A network needs memory for its
-        weights.
+        and buffers take another 250 MB. Large arrays of features go to temporary files. A network, alone or in a
+        blend, needs memory for its weights.
     n_jobs : int or None
         Threads; None or -1: all that the process may use, or OMP_NUM_THREADS; -2: all but one, and so on. Results do
         not depend on it.
@@ -105,7 +114,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         Training texts of each label, and of all.
     choices_ : dict
         The `Decision` on `method` and `char_ngrams` where they are ``"auto"``, and with a time budget on `cost` and
-        `word_ngrams`: the default stays unless another option is better by more than a standard error.
+        `word_ngrams`: the default stays unless another option is better by more than a standard error. Blends add
+        their own, as `BlendClassifier` does.
     multilabel_ : bool
         Whether a text may have several labels, or none.
     threshold_ : float or None
@@ -129,7 +139,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     def __init__(
         self,
         *,
-        word_ngrams: int = 2,
+        word_ngrams: int | str = "auto",
         char_ngrams: str | tuple[int, int] | None = "auto",
         cost: float = 1.0,
         epochs: int | str = "auto",
@@ -210,14 +220,21 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
-        """Train further on more texts, whose labels and words may be new; `classes` may name labels of later calls."""
+        """Train further on more texts, whose labels and words may be new; `classes` may name labels of later calls.
+
+        A blend cannot learn further texts.
+        """
         started, options, threads = time.monotonic(), self._options(), self._threads()
+        if self.__sklearn_is_fitted__():
+            check_grows(self._fitted)
+        elif options.method == "blend":
+            raise ValueError("a blend cannot learn further texts: use fit, or method='linear', 'network' or 'auto'")
         texts, y = self._texts(X), listed(y)  # a generator can be read only once
         check_any(texts)
         if not self.__sklearn_is_fitted__():
             corpus = Corpus.of_texts(texts, y, options.features, threads, classes)
             seed = run_seed(self.random_state)
-            return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started))
+            return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started, grows=True))
         fitted, seed = self._fitted, run_seed(self.random_state, call=self._fitted.calls + 1)
         corpus = Corpus.of_more(texts, y, fitted.target, fitted.vocabulary.rules, threads, classes)
         return self._adopt(refit(fitted, corpus, options, seed=seed, threads=threads), self.columns_)
@@ -287,7 +304,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         self.multilabel_, self.columns_ = not fitted.exclusive, known
         by_size = {"method": fitted.method, "char_ngrams": fitted.char_ngrams}
         by_size = {name: one for name, one in by_size.items() if getattr(self, name) == "auto"}
-        self.choices_ = {**by_size, **fitted.decisions}
+        self.choices_ = {**by_size, **fitted.choices}
         self.threshold_ = None if fitted.exclusive else fitted.model.calibration.threshold
         return self
 

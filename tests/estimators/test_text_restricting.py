@@ -18,6 +18,8 @@ MODELS = {
     "linear": lambda: TextClassifier(random_state=0).fit(TEXTS, LABELS),
     "lists": lambda: TextClassifier(random_state=0).fit(TEXTS, LISTS),
     "network": lambda: TextClassifier(method="network", bits=12, epochs=3, random_state=0).fit(TEXTS, LABELS),
+    "blend": lambda: TextClassifier(method="blend", bits=12, random_state=0).fit(TEXTS, LABELS),
+    "blend of lists": lambda: TextClassifier(method="blend", bits=12, random_state=0).fit(TEXTS, LISTS),
     "network of lists": lambda: TextClassifier(method="network", bits=12, epochs=3, random_state=0).fit(TEXTS, LISTS),
 }
 

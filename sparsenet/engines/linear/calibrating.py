@@ -31,7 +31,7 @@ def fit(scores: F32, labels: Rows, *, exclusive: bool, missed: int = 0) -> Calib
         return Calibration(fit_softmax(scores, labels).steepness)
     truth = _dense_truth(labels, scores.shape)
     platt = Calibration(*fit_platt(scores, truth, slope=Calibration.steepness))
-    return replace(platt, threshold=_best_threshold(platt.probabilities(scores, exclusive=False), truth, missed))
+    return replace(platt, threshold=best_threshold(platt.probabilities(scores, exclusive=False), truth, missed))
 
 
 class SoftmaxFit(NamedTuple):
@@ -123,7 +123,7 @@ def _dense_truth(labels: Rows, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return truth
 
 
-def _best_threshold(
+def best_threshold(
     probabilities: F32,
     truth: NDArray[np.bool_],
     missed: int,

@@ -49,6 +49,11 @@ class LinearModel:
         """Number of columns: one for two exclusive labels, else one for each label."""
         return len(self.bias)
 
+    @property
+    def n_weights(self) -> int:
+        """Number of weights, biases included."""
+        return int(self.matrix.size + self.bias.size)
+
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the arrays and metadata that `of_arrays` takes."""
         # One array takes less room on disk than two.

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.linear_model import LinearModel
-from sparsenet.engines.text.fit_text import FittedText
+from sparsenet.engines.text.fit_text import FittedText, TextModel
+from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import NetworkModel
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64
@@ -81,6 +83,8 @@ def _largest_within(fitted: FittedText, max_bytes: int, size: Callable[[FittedTe
     if size(fitted) <= max_bytes:
         return fitted
     model = fitted.model
+    if isinstance(model, BlendModel):
+        return _rounded(fitted, model, max_bytes, size)
     if isinstance(model, NetworkModel):  # its deep path is kept whole
         wide, fixed = model.network.output.wide, "the rows of the hidden layer, "
         high = len(wide.indices) if wide else 0
@@ -107,8 +111,26 @@ def _largest_within(fitted: FittedText, max_bytes: int, size: Callable[[FittedTe
     return best
 
 
-def _n_weights(model: LinearModel | NetworkModel) -> int:
-    """Return the number of weights that are not zero."""
+def _rounded(fitted: FittedText, model: BlendModel, max_bytes: int, size: Callable[[FittedText], int]) -> FittedText:
+    """Round all weights of a blend: its parts depend on each other, so none is dropped."""
+    small = replace(fitted, model=model.rounded())
+    if (n_bytes := size(small)) > max_bytes:
+        raise ValueError(
+            f"max_bytes={max_bytes} is impossible: a blend holds its training texts, and takes {n_bytes} bytes in 8 "
+            "and 16 bits. method='linear' makes smaller models"
+        )
+    return small
+
+
+def _n_weights(model: TextModel) -> int:
+    """Return the number of weights that are not zero; those of a blend include its training texts."""
+    if isinstance(model, BlendModel):
+        parts: list[NDArray[Any]] = [level.weights for level in model.fitted.tree.levels]
+        if model.fitted.network is not None:
+            parts += [p.value for p in model.fitted.network.network.parameters()]
+        if model.fitted.neighbors is not None:
+            parts.append(model.fitted.neighbors.index.data)
+        return sum(int(np.count_nonzero(part)) for part in parts)
     if isinstance(model, NetworkModel):
         return sum(int(np.count_nonzero(p.value)) for p in model.network.parameters())
     return int(np.count_nonzero(model.matrix))

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.blend.blend_holdout import RANKS, BlendHoldout, mean_precision
 from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.calibration import unmeasured
 from sparsenet.engines.linear.linear import LinearRules
@@ -21,14 +23,19 @@ from sparsenet.engines.linear.measuring import MeasuredText, measure, measure_an
 from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
 from sparsenet.engines.text import unknown
+from sparsenet.engines.text.blend_answers import BlendAnswers
+from sparsenet.engines.text.blend_fitting import MeasuredBlend, draw_for_blend, fit_blend
 from sparsenet.engines.text.text_answers import LinearAnswers
+from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import COMPETING, MAX_FEATURES, NetworkAnswers, NetworkModel
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
-from sparsenet.selection.choose import Decision
+from sparsenet.selection.choose import Decision, Option, choose
+
+TextModel = LinearModel | NetworkModel | BlendModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +45,7 @@ class FittedText:
     Attributes
     ----------
     target, vocabulary : Target and Vocabulary
-    model : LinearModel or NetworkModel
+    model : LinearModel, NetworkModel or BlendModel
     counts : ndarray of shape (n_labels,)
         Training texts of each label.
     n_texts, calls : int
@@ -50,12 +57,12 @@ class FittedText:
     search : sequence of dict
         The parameters that a search tried, and their scores.
     decisions : mapping
-        Decisions of a search, by parameter.
+        Decisions on the method and of a search, by parameter.
     """
 
     target: Target
     vocabulary: Vocabulary
-    model: LinearModel | NetworkModel
+    model: TextModel
     counts: NDArray[np.int64]
     n_texts: int
     calls: int = 0
@@ -65,9 +72,11 @@ class FittedText:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
 
     @cached_property
-    def answers(self) -> LinearAnswers | NetworkAnswers:
+    def answers(self) -> LinearAnswers | NetworkAnswers | BlendAnswers:
         """The model in the form that predicts."""
         n_labels = len(self.target.classes)
+        if isinstance(self.model, BlendModel):
+            return BlendAnswers(self.model, self.vocabulary, self.exclusive)
         if isinstance(self.model, NetworkModel):
             return NetworkAnswers(self.model, self.vocabulary, self.exclusive)
         return LinearAnswers.of(self.model, self.vocabulary, n_labels, exclusive=self.exclusive)
@@ -79,16 +88,28 @@ class FittedText:
         self.__dict__.update({"decisions": {}, **state})  # pickles of version 0.1 have none
 
     @property
+    def kind(self) -> str:
+        """Return "linear", "network" or "blend"."""
+        return {NetworkModel: "network", BlendModel: "blend"}.get(type(self.model), "linear")
+
+    @property
     def method(self) -> Decision:
-        """Return the decision between a linear model and a network."""
-        chosen = "network" if isinstance(self.model, NetworkModel) else "linear"
-        return Decision(chosen, f"for {self.n_texts:,} texts of {len(self.target.classes):,} labels")
+        """Return the decision between a linear model, a network and a blend."""
+        if "method" in self.decisions:
+            return self.decisions["method"]
+        return Decision(self.kind, f"for {self.n_texts:,} texts of {len(self.target.classes):,} labels")
 
     @property
     def char_ngrams(self) -> Decision:
         """Return the decision on the lengths of character n-grams."""
         rules = self.vocabulary.rules
         return Decision(rules.char_lengths, f"for the size of {self.n_texts:,} texts")
+
+    @property
+    def choices(self) -> Mapping[str, Decision]:
+        """Return the decisions, those of a blend included."""
+        of_blend = self.model.fitted.choices if isinstance(self.model, BlendModel) else {}
+        return {**of_blend, **self.decisions}
 
     @property
     def exclusive(self) -> bool:
@@ -100,8 +121,16 @@ class FittedText:
         return is_hit(self.answers.winners(texts, threads), truth)
 
 
-def fit(corpus: Corpus, options: TextOptions, *, seed: int, threads: int, started: float | None = None) -> FittedText:
-    """Train a linear model or a network on labelled texts.
+def fit(
+    corpus: Corpus,
+    options: TextOptions,
+    *,
+    seed: int,
+    threads: int,
+    started: float | None = None,
+    grows: bool = False,
+) -> FittedText:
+    """Train a linear model, a network or a blend on labelled texts.
 
     Parameters
     ----------
@@ -109,6 +138,8 @@ def fit(corpus: Corpus, options: TextOptions, *, seed: int, threads: int, starte
     options : TextOptions
     started : float, optional
         `time.monotonic` at which a time budget began, for example before the texts were read; now by default.
+    grows : bool
+        Whether `refit` will follow.
     """
     deadline = (time.monotonic() if started is None else started) + (options.time_budget or 0)
     labels, target = corpus.labels, corpus.target
@@ -116,19 +147,67 @@ def fit(corpus: Corpus, options: TextOptions, *, seed: int, threads: int, starte
     costs = class_costs(options.class_weight, target, counts)
     settings = (costs, seed, threads, options.memory_limit, options.verbose)
     problem = Problem(corpus.rows, labels, target.kind == "single", *settings)
-    is_network = options.is_network(len(problem.rows.slots), labels.width)
-    if is_network:
+    method = options.by_size(len(problem.rows.slots), labels.width, grows=grows)
+    fraction = options.holdout.validation_fraction
+    if method is None:
+        held_out = draw_for_blend(labels, fraction, run_seed(seed))
+        if held_out.points is not None:
+            return _fit_better(problem, corpus, counts, options, held_out, deadline)
+        method = Decision("linear", f"{len(labels):,} texts are too few to compare models on a hold-out")
+    if method.value == "linear":
+        fitted = _fit_linear(problem, corpus, counts, options, deadline, draw_holdout(labels, options.holdout, seed))
+    elif method.value == "network":
         n_scored = min(COMPETING, labels.width)
         holdout = draw_holdout(labels, options.holdout, seed, for_good=True, n_scored=n_scored)
-        return fit_network(problem, corpus, counts, options, deadline, holdout)
-    holdout = draw_holdout(labels, options.holdout, seed)
-    return _fit_linear(problem, corpus, counts, options, deadline, holdout)
+        fitted = fit_network(problem, corpus, counts, options, deadline, holdout)
+    else:
+        _check_suits(options, "blend")
+        held_out = draw_for_blend(labels, fraction, run_seed(seed))
+        fitted = _of_blend(corpus, counts, fit_blend(problem, corpus, options, held_out, deadline))
+    return fitted if options.method != "auto" else replace(fitted, decisions={**fitted.decisions, "method": method})
+
+
+def _fit_better(
+    problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, held_out: BlendHoldout, deadline: float
+) -> FittedText:
+    """Train a linear model and a blend without the hold-out, and choose between them on it."""
+    assert held_out.points is not None
+    holdout, labels = held_out.points, problem.labels
+    of_blend = fit_blend(problem, corpus, options, held_out, deadline)
+    text_holdout = TextHoldout([holdout], for_good=held_out.for_good)
+    of_linear = measure(problem, corpus.rules, options.linear, text_holdout)
+    vocabulary, model = of_linear[1]
+    points = vocabulary.points(problem.rows.take(holdout.held, problem.spill), problem.threads)
+    scores = both_classes(model.scores(points, problem.threads), labels.width)
+    shifts = 0.0 if of_linear[0].shifts is None else of_linear[0].shifts
+    ranked = np.argsort(-(scores + shifts), axis=1, kind="stable")[:, : max(RANKS)].astype(np.int32)
+    precision = {
+        "linear": mean_precision(is_hit(ranked, labels.take(holdout.held))),
+        "blend": of_blend.precision(holdout),
+    }
+    method = choose([Option(name, name) for name in precision], precision.__getitem__, options.better)
+    if method.value == "blend":
+        fitted = _of_blend(corpus, counts, of_blend)
+    else:
+        fitted = _fit_linear(problem, corpus, counts, options, deadline, text_holdout, of_linear)
+    return replace(fitted, decisions={**fitted.decisions, "method": method})
+
+
+def _of_blend(corpus: Corpus, counts: I64, found: MeasuredBlend) -> FittedText:
+    model, n_texts = found.model, len(corpus.labels)
+    return FittedText(corpus.target, found.vocabulary, model, counts, n_texts, score=found.score)
 
 
 def _fit_linear(
-    problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, deadline: float, holdout: TextHoldout | None
+    problem: Problem,
+    corpus: Corpus,
+    counts: I64,
+    options: TextOptions,
+    deadline: float,
+    holdout: TextHoldout | None,
+    known: tuple[MeasuredText, tuple[Vocabulary, LinearModel]] | None = None,
 ) -> FittedText:
-    """Train a linear model, and calibrate it on held-out texts."""
+    """Train a linear model, and calibrate it on held-out texts; `known` is what `measure` found on them already."""
     features, rules, exclusive = corpus.rules, options.linear, problem.exclusive
     measured: MeasuredText | None = None
     tried: list[MeasuredText] = []
@@ -137,7 +216,11 @@ def _fit_linear(
         measured, tried, choices = search(problem, corpus, features, rules, holdout, deadline)
         features, rules = measured.features, measured.rules
         problem = replace(problem, rows=corpus.features_by(features))
-    if holdout is not None and holdout.for_good:
+    if known is not None and holdout is not None:
+        measured, (vocabulary, model) = known
+        if not _takes_minutes(problem, options):
+            vocabulary, model = problem.learn(features, rules)
+    elif holdout is not None and holdout.for_good:
         measured, (vocabulary, model) = measure(problem, features, rules, holdout)
     elif holdout is not None and measured is None:
         measured, (vocabulary, model) = measure_and_learn(problem, features, rules, holdout)
@@ -164,7 +247,7 @@ def fit_network(
     Features are weighted by the labels of all texts: to exclude held-out texts would cost another pass over the data.
     """
     labels, threads, score = problem.labels, problem.threads, None
-    _check_suits_network(options)
+    _check_suits(options, "network")
     vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, n_max=MAX_FEATURES)
 
     def points_and_labels(texts: I64 | None) -> tuple[Rows, Rows]:
@@ -185,18 +268,34 @@ def fit_network(
     return FittedText(corpus.target, vocabulary, model, counts, len(labels), score=score)
 
 
-def _check_suits_network(options: TextOptions) -> None:
-    """Refuse parameters that only linear models have."""
-    why = "method is 'network'" if options.method == "network" else "there are too many labels and texts for others"
+def _takes_minutes(problem: Problem, options: TextOptions) -> bool:
+    """Return whether a second linear model would take minutes, so that the first must do."""
+    n_labels = problem.labels.width
+    return n_labels > options.holdout.max_measured and len(problem.labels) * n_labels > options.holdout.max_pairs
+
+
+def _check_suits(options: TextOptions, method: str) -> None:
+    """Refuse parameters that only linear models have; `method` is "network" or "blend"."""
+    why = f"method is {method!r}" if options.method == method else "there are too many labels and texts for others"
     if options.class_weight is not None:
-        raise ValueError(f"class_weight must be None: it is for linear models, and a network is trained ({why})")
+        raise ValueError(f"class_weight must be None: it is for linear models, and a {method} is trained ({why})")
     if options.linear.cost != LinearRules.cost:
-        problem = f"is for linear models, and a network is trained ({why}): leave it out"
+        problem = f"is for linear models, and a {method} is trained ({why}): leave it out"
         raise ValueError(f"cost={options.linear.cost:g} {problem}")
+
+
+def check_grows(fitted: FittedText) -> None:
+    """Refuse to train a blend further: its tree has a fixed set of labels."""
+    if isinstance(fitted.model, BlendModel):
+        raise ValueError(
+            "a blend cannot learn further texts: fit it again on all of them, or train method='linear' or 'network'"
+        )
 
 
 def refit(fitted: FittedText, corpus: Corpus, options: TextOptions, *, seed: int, threads: int) -> FittedText:
     """Train a model further on a corpus from `Corpus.of_more`, which may have new labels and words."""
+    check_grows(fitted)
+    assert not isinstance(fitted.model, BlendModel)
     target, labels = corpus.target, corpus.labels
     # Columns of an indicator keep their places; other labels are sorted, so new ones may come in between.
     stay = target.kind in ("dense", "sparse") or len(target.classes) == 0
@@ -207,7 +306,7 @@ def refit(fitted: FittedText, corpus: Corpus, options: TextOptions, *, seed: int
     model: LinearModel | NetworkModel
     weight: F32 | None = None
     if isinstance(fitted.model, NetworkModel):
-        _check_suits_network(options)
+        _check_suits(options, "network")
         points = vocabulary.points(corpus.rows, threads)
         model = fitted.model.learn_on(points, labels, (features, where), seed, threads)
     else:

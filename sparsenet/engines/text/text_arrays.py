@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.validation import integer, optional, real
+from sparsenet.core.validation import choice, integer, optional, real
 from sparsenet.engines.linear.linear_model import LinearModel
 from sparsenet.engines.text import compact_arrays
-from sparsenet.engines.text.fit_text import FittedText
+from sparsenet.engines.text.fit_text import FittedText, TextModel
+from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import NetworkModel
+from sparsenet.engines.text.text_options import METHODS
 from sparsenet.features.feature_arrays import pack_decision, pack_labels, unpack_decision, unpack_target
 from sparsenet.features.targets import Target
 from sparsenet.features.text.featuriser import FeatureRules
@@ -21,11 +23,14 @@ from sparsenet.features.text.table_columns import KnownColumns, lasting
 from sparsenet.features.text.table_columns import unpack as unpack_columns
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import Arrays
+from sparsenet.selection.choose import Decision
 from sparsenet.storage import ModelError
 from sparsenet.storage.parts import check_kind
 
 #: The kind of model, as manifests name it.
 KIND = "TextClassifier"
+#: The models with metadata of their own, by its name.
+_KINDS: dict[str, type[NetworkModel | BlendModel]] = {"network": NetworkModel, "blend": BlendModel}
 
 
 def pack(
@@ -64,7 +69,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[FittedText, dic
     check_kind(metadata, KIND)
     arrays = compact_arrays.unpack(arrays)
     words = Vocabulary(FeatureRules(**metadata["rules"]), arrays["slots"], arrays["feature_weights"])
-    kind = NetworkModel if "network" in metadata else LinearModel
+    kind = next((own for name, own in _KINDS.items() if name in metadata), LinearModel)
     model = kind.of_arrays(arrays, metadata)
     target = unpack_target(arrays, metadata["target"])
     _check(target, words, model, arrays)
@@ -72,16 +77,24 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[FittedText, dic
     score, search = optional(real, "validation_score", metadata["validation_score"], 0, 1), metadata["search"]
     if not isinstance(search, list) or not all(isinstance(trial, dict) for trial in search):
         raise ModelError(f"search must be a list of what was tried, got {search!r}")
-    decisions = {name: unpack_decision(own) for name, own in metadata.get("choices", {}).items()}
-    for decision in decisions.values():
-        real("value", decision.value, 0, math.inf)
+    decisions = {name: _unpack_decision(name, own) for name, own in metadata.get("choices", {}).items()}
     fitted = FittedText(
         target, words, model, arrays["counts"], n_texts, calls, score=score, search=search, decisions=decisions
     )
     return fitted, metadata["parameters"], unpack_columns(metadata)
 
 
-def _check(target: Target, words: Vocabulary, model: LinearModel | NetworkModel, arrays: Arrays) -> None:
+def _unpack_decision(name: str, saved: Mapping[str, Any]) -> Decision:
+    """Restore and check a decision of `FittedText.decisions`."""
+    decision = unpack_decision(saved)
+    if name == "method":
+        choice("method", decision.value, METHODS)
+    else:
+        real("value", decision.value, 0, math.inf)
+    return decision
+
+
+def _check(target: Target, words: Vocabulary, model: TextModel, arrays: Arrays) -> None:
     """Refuse parts that do not fit together."""
     d, n_labels, counts = len(words.slots), len(target.classes), arrays["counts"]
     _require("slots", words.slots, np.int32, (d,))
@@ -99,7 +112,8 @@ def _check(target: Target, words: Vocabulary, model: LinearModel | NetworkModel,
     if isinstance(model, LinearModel):
         _check_linear(model, d)
     elif model.n_features != d:
-        raise ModelError(f"the network takes {model.n_features} features, the vocabulary has {d}")
+        part = "network" if isinstance(model, NetworkModel) else "blend"
+        raise ModelError(f"the {part} takes {model.n_features} features, the vocabulary has {d}")
 
 
 def _check_linear(model: LinearModel, d: int) -> None:

@@ -96,6 +96,11 @@ class NetworkModel:
         """Number of labels."""
         return len(self.fitted.target.classes)
 
+    @property
+    def n_weights(self) -> int:
+        """Number of weights, biases included."""
+        return sum(parameter.value.size for parameter in self.network.parameters())
+
     @classmethod
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, **parameters: Any) -> NetworkModel:
         """Train on weighted features of texts, and their labels.

@@ -10,8 +10,9 @@ from sparsenet.core.validation import choice, integer, n_jobs, number_of_bytes, 
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.text_holdout import HoldoutOptions
 from sparsenet.features.text.feature_options import FeatureOptions
+from sparsenet.selection.choose import Decision, Rule
 
-METHODS = ("auto", "linear", "network")
+METHODS = ("auto", "linear", "network", "blend")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,12 @@ class TextOptions:
     epochs : int or None
         None for ``"auto"``.
     max_products : float
-        With ``method="auto"``, linear models are trained if an epoch takes at most this many products of a feature and
-        a weight: two or three minutes on one core. Otherwise a network is trained, with thousands of labels per step.
+        With ``method="auto"``, linear models are trained only if an epoch takes at most this many products of a feature
+        and a weight: two or three minutes on one core. Otherwise a blend is trained.
+    max_few_labels : int
+        Up to this many labels, ``"auto"`` trains a linear model alone: a blend is no better, and takes longer.
+    better : Rule
+        The evidence that a blend needs to replace a linear model, if both are compared.
     """
 
     features: FeatureOptions = field(default_factory=FeatureOptions)
@@ -39,6 +44,8 @@ class TextOptions:
     n_jobs: int | None = None
     verbose: bool | None = None
     max_products: float = 5e10
+    max_few_labels: int = 1000
+    better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0))
 
     @classmethod
     def of(cls, parameters: Mapping[str, Any]) -> TextOptions:
@@ -54,7 +61,7 @@ class TextOptions:
             real(f"class_weight[{label!r}]", factor, 1e-30, 1e30)
         if isinstance(fraction, str):
             choice("validation_fraction", fraction, ("auto",), " or a share of the texts")
-        features = _feature_options(p)
+        features = FeatureOptions.of(p)
         method = choice("method", p["method"], METHODS)
         cost = real("cost", p["cost"], 0, 1e6, open_low=True)
         fraction = None if isinstance(fraction, str) else real("validation_fraction", fraction, 0, 0.9)
@@ -73,27 +80,23 @@ class TextOptions:
             verbose=optional(switch, "verbose", p["verbose"]),
         )
 
-    def is_network(self, n_features: int, n_labels: int) -> bool:
-        """Return whether to train a network, by the number of features in all texts and the number of labels."""
-        if self.method == "auto":
-            return float(n_features) * n_labels > self.max_products
-        return self.method == "network"
+    def by_size(self, n_features: int, n_labels: int, *, grows: bool = False) -> Decision | None:
+        """Decide the method by the number of features in all texts and the number of labels; None: compare two.
 
-
-def _feature_options(p: Mapping[str, Any]) -> FeatureOptions:
-    auto = isinstance(p["char_ngrams"], str) and p["char_ngrams"] == "auto"
-    return FeatureOptions(
-        word_ngrams=integer("word_ngrams", p["word_ngrams"], 1, 8),
-        char_ngrams=None if auto else _lengths(p["char_ngrams"]),
-        auto_characters=auto,
-        bits=integer("bits", p["bits"], 8, 28),
-    )
-
-
-def _lengths(value: Any) -> tuple[int, int] | None:
-    if value is None:
+        `grows` if further texts will follow, which a blend cannot learn.
+        """
+        if self.method != "auto":
+            return Decision(self.method, "as requested")
+        size = f"{n_labels:,} labels times {n_features:,} features of all texts"
+        if float(n_features) * n_labels > self.max_products:
+            why = f"{size}: a linear model would take minutes"
+            return Decision("network", f"{why}, and a blend cannot learn on") if grows else Decision("blend", why)
+        if grows:
+            return Decision("linear", f"{size}: a linear model learns further texts best")
+        if n_labels <= self.max_few_labels:
+            return Decision("linear", f"{n_labels:,} labels: with few of them a linear model is as accurate")
+        if self.class_weight is not None or self.linear.cost != LinearRules.cost:
+            return Decision("linear", "cost and class_weight are for linear models")
+        if self.time_budget is not None:
+            return Decision("linear", f"{size}: the time budget is for one model")
         return None
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise ValueError(f"char_ngrams must be 'auto', None or a pair of lengths such as (3, 5), got {value!r}")
-    low = integer("char_ngrams[0]", value[0], 1, 64)
-    return low, integer("char_ngrams[1]", value[1], low, 64)

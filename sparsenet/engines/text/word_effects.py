@@ -15,6 +15,7 @@ from sparsenet import kernels
 from sparsenet.core.printing import printable
 from sparsenet.engines.linear.linear_model import both_classes
 from sparsenet.engines.text.fit_text import FittedText
+from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.occurrences import FeatureOccurrence, occurrences
 
@@ -48,7 +49,8 @@ class Explanation:
     score, probability : float
         The sum of `bias` and the scores of all `parts`, and the probability of that score.
     bias : float
-        The same for every text.
+        The same for every text. A blend is no sum over words: each part is the fall of the score without it, and `bias`
+        is the rest of the score.
     parts : list of Part
         Ordered by absolute score, largest first.
     """
@@ -59,6 +61,7 @@ class Explanation:
     probability: float
     bias: float
     parts: list[Part]
+    bias_name: str = "(bias of every text)"
 
     def characters(self) -> NDArray[np.float64]:
         """Spread each part's score over the characters it covers, (len(text),); the sum is ``score - bias``."""
@@ -113,7 +116,7 @@ class Explanation:
         others = self.parts[len(shown) :]
         if others:
             yield f"{len(others)} more", sum(part.score for part in others)
-        yield "(bias of every text)", self.bias
+        yield self.bias_name, self.bias
 
     def _runs(self) -> Iterator[tuple[str, float, float]]:
         """Yield runs of characters of equal weight, the weight, and its size relative to the largest."""
@@ -141,7 +144,8 @@ def explain(fitted: FittedText, text: str, label: Any = None, threads: int = 1) 
     parts.sort(key=lambda part: -abs(part.score))
     probability = float(answers.probabilities([text], threads)[0, position])
     (name,) = fitted.target.classes[[position]].tolist()
-    return Explanation(text, name, float(scores[position]), probability, bias, parts)
+    rest = "(rest of the score)" if isinstance(fitted.model, BlendModel) else Explanation.bias_name
+    return Explanation(text, name, float(scores[position]), probability, bias, parts, rest)
 
 
 def _position_of(label: Any, classes: NDArray[Any]) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from sparsenet.core.validation import choice, integer
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.kernels.types import I64
 
@@ -20,6 +23,8 @@ class FeatureOptions:
     Attributes
     ----------
     word_ngrams : int
+    auto_words : bool
+        Whether `word_ngrams` may be replaced by `single_words`.
     char_ngrams : (int, int) or None
         Shortest and longest character n-gram; ignored with `auto_characters`.
     auto_characters : bool
@@ -37,6 +42,7 @@ class FeatureOptions:
     """
 
     word_ngrams: int = 2
+    auto_words: bool = False
     char_ngrams: tuple[int, int] | None = None
     auto_characters: bool = True
     bits: int = 22
@@ -45,6 +51,33 @@ class FeatureOptions:
     max_characters_texts: int = 2000
     max_characters_product: int = 1 << 31
     sampled_bytes: int = 8 << 20
+
+    @classmethod
+    def of(cls, p: Mapping[str, Any]) -> FeatureOptions:
+        """Check the parameters `word_ngrams`, `char_ngrams` and `bits` of a classifier or transformer."""
+        auto = isinstance(p["char_ngrams"], str) and p["char_ngrams"] == "auto"
+        auto_words = isinstance(p["word_ngrams"], str)
+        if auto_words:
+            choice("word_ngrams", p["word_ngrams"], ("auto",), " or a number of words")
+        return cls(
+            word_ngrams=cls.word_ngrams if auto_words else integer("word_ngrams", p["word_ngrams"], 1, 8),
+            auto_words=auto_words,
+            char_ngrams=None if auto else _lengths(p["char_ngrams"]),
+            auto_characters=auto,
+            bits=integer("bits", p["bits"], 8, 28),
+        )
+
+    def single_words(self) -> FeatureOptions:
+        """Return options without pairs of words, unless they were requested.
+
+        A blend is better without them: neighbors that share a pair by chance outvote others, and the tree's machines
+        of rare labels overfit them (bench/notes/texts.md).
+        """
+        return replace(self, word_ngrams=1) if self.auto_words else self
+
+    def rules_like(self, rules: FeatureRules) -> FeatureRules:
+        """Return rules with the word n-grams of these options, and all else as in `rules`."""
+        return replace(rules, word_ngrams=self.word_ngrams)
 
     def rules(self, lengths: I64) -> FeatureRules:
         """Return the features of texts of these lengths, in bytes."""
@@ -65,3 +98,12 @@ class FeatureOptions:
         mean = max(1.0, float(sample.mean()) if len(sample) else 1.0)
         of_long_texts = max(self.max_characters_texts * mean, self.max_characters_product / mean)
         return min(self.max_bytes_characters, of_long_texts)
+
+
+def _lengths(value: Any) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise ValueError(f"char_ngrams must be 'auto', None or a pair of lengths such as (3, 5), got {value!r}")
+    low = integer("char_ngrams[0]", value[0], 1, 64)
+    return low, integer("char_ngrams[1]", value[1], low, 64)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparsenet.data.columns import Column, check_apart, joined, quoted_names, text_columns
 from sparsenet.features.text.inputs import lazily, listed, to_text
 from sparsenet.features.text.table_columns import KnownColumns
@@ -78,6 +80,17 @@ def frame_labels(X: Any, known: KnownColumns | None) -> Any:
         raise ValueError("y must be passed: only a file or data frame with the learnt column of labels may stand alone")
     _check(_names(X), "target", [target], f"the model learnt the labels from {target!r}; pass y instead")
     return X[target]
+
+
+def joined_columns(X: Any) -> Any:
+    """Return the texts of all columns of a data frame or two-dimensional array; anything else unchanged."""
+    names = _names(X)
+    if names:
+        _check(names, "columns", names, "rename them")
+        return _texts(X, names)
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[-1] > 1:
+        return [_joined(range(len(own)), own, row) for row, own in enumerate(X.tolist())]
+    return X
 
 
 def _names(X: Any) -> list[Any]:
