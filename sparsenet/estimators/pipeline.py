@@ -52,9 +52,9 @@ def _final_has(name: str) -> Callable[[Method], Method]:
 class ClassifierPipeline(Pipeline):  # type: ignore[misc]  # scikit-learn has no types
     """A pipeline that passes `topk` and the like to its last step; `sparsenet.make_pipeline` makes one.
 
-    `save` works without pickle if each step is one of ours, or a common transformer of scikit-learn with plain
-    parameters: vectorizers of texts and dicts, scalers, encoders, imputers, PCA, TruncatedSVD, `FeatureUnion` and
-    `ColumnTransformer`.
+    `save` works without pickle if each step is one of ours (a classifier at the end, `TextFeatures` before it), or a
+    common transformer of scikit-learn with plain parameters: vectorizers of texts and dicts, scalers, encoders,
+    imputers, PCA, TruncatedSVD, `FeatureUnion` and `ColumnTransformer`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pack scikit-learn transformers into arrays and JSON, and unpack them: no pickle, and no class but the ones here."""
+"""Pack transformers of scikit-learn and ours into arrays and JSON, and back: no pickle, no class but the ones here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import re
 import warnings
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import InconsistentVersionWarning
 
+from sparsenet.features.text.featuriser import FeatureRules
+from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
@@ -38,6 +41,7 @@ TRANSFORMERS = {
     "sklearn.feature_selection": ("VarianceThreshold",),
     "sklearn.pipeline": ("FeatureUnion", "Pipeline"),
     "sklearn.compose": ("ColumnTransformer",),
+    "sparsenet.features.text.text_features": ("TextFeatures",),
 }
 _MODULES = {name: module for module, names in TRANSFORMERS.items() for name in names}
 #: Attributes that mean nothing in another process.
@@ -85,13 +89,13 @@ class _Packer:
         if isinstance(value, float):
             return value if np.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.generic) and not isinstance(value, np.void | np.datetime64 | np.timedelta64):
-            return {"scalar": self.pack(where, value.item()), "dtype": value.dtype.str}
+            return {"scalar": {"value": self.pack(where, value.item()), "dtype": value.dtype.str}}
         if isinstance(value, np.ndarray):
             return self._array(where, value)
         if sparse.issparse(value):
             csr = as_csr(value)
             parts = {name: self._array(f"{where}.{name}", getattr(csr, name)) for name in ("data", "indices", "indptr")}
-            return {"csr": parts, "shape": list(csr.shape)}
+            return {"csr": {**parts, "shape": list(csr.shape)}}
         if isinstance(value, list | tuple):
             return {type(value).__name__: self._items(where, list(value))}
         if isinstance(value, Mapping):
@@ -104,6 +108,9 @@ class _Packer:
             return {"np.dtype" if isinstance(value, np.dtype) else "np.type": np.dtype(value).str}
         if isinstance(value, BaseEstimator):
             return self._estimator(value)
+        if isinstance(value, Vocabulary):
+            arrays = [self._keep(f"{where}.{name}", getattr(value, name)) for name in ("slots", "weights")]
+            return {"vocabulary": {"arrays": arrays, "rules": asdict(value.rules)}}
         raise self._error(f"{where} is {value!r}")
 
     def _error(self, problem: str) -> ValueError:
@@ -118,7 +125,8 @@ class _Packer:
             known = ", ".join(sorted(_MODULES))
             raise self._error(f"{name} is not one of {known}")
         state = {key: item for key, item in sorted(vars(value).items()) if key not in _LEFT_OUT}
-        return {"estimator": name, "state": {key: self.pack(f"{name}.{key}", item) for key, item in state.items()}}
+        packed = {key: self.pack(f"{name}.{key}", item) for key, item in state.items()}
+        return {"estimator": {"name": name, "state": packed}}
 
     def _items(self, where: str, items: list[Any]) -> Any:
         """Return many strings or integers as arrays, other items one by one."""
@@ -133,9 +141,9 @@ class _Packer:
         if value.dtype.kind in "biuf":
             return {"array": self._keep(where, value)}
         if value.dtype.kind == "U":
-            return {"text": self._strings(where, value.ravel().tolist()), "shape": list(value.shape)}
+            return {"text": {"items": self._strings(where, value.ravel().tolist()), "shape": list(value.shape)}}
         if value.dtype.kind == "O":
-            return {"objects": self._items(where, value.ravel().tolist()), "shape": list(value.shape)}
+            return {"objects": {"items": self._items(where, value.ravel().tolist()), "shape": list(value.shape)}}
         raise self._error(f"{where} is an array of {value.dtype}")
 
     def _strings(self, where: str, items: list[str]) -> Any:
@@ -162,23 +170,23 @@ class _Unpacker:
             if packed is None or isinstance(packed, bool | int | float | str):
                 return packed
             raise ModelError(f"a step holds {packed!r}")
-        (kind, value), *rest = packed.items()
+        ((kind, value),) = packed.items()
         match kind:
             case "float":
                 return float(value)
             case "scalar":
-                return np.dtype(packed["dtype"]).type(self.unpack(value))
+                return np.dtype(value["dtype"]).type(self.unpack(value["value"]))
             case "array":
                 return self.arrays[value]
             case "text":
-                return np.array(self._items(value), str).reshape(packed["shape"])
+                return np.array(self._items(value["items"]), str).reshape(value["shape"])
             case "objects":
-                found = np.empty(len(items := self._items(value)), object)
+                found = np.empty(len(items := self._items(value["items"])), object)
                 found[:] = items
-                return found.reshape(packed["shape"])
+                return found.reshape(value["shape"])
             case "csr":
                 parts = tuple(self.unpack(value[name]) for name in ("data", "indices", "indptr"))
-                return sparse.csr_array(parts, shape=tuple(packed["shape"]))
+                return sparse.csr_array(parts, shape=tuple(value["shape"]))
             case "list":
                 return self._items(value)
             case "tuple":
@@ -193,9 +201,11 @@ class _Unpacker:
                 return np.dtype(value)
             case "np.type":
                 return np.dtype(value).type
+            case "vocabulary":
+                return _vocabulary(FeatureRules(**value["rules"]), *(self.arrays[name] for name in value["arrays"]))
             case "estimator":
-                return self._estimator(value, packed["state"])
-        raise ModelError(f"a step holds a value of the unknown kind {kind!r} {rest}")
+                return self._estimator(value["name"], value["state"])
+        raise ModelError(f"a step holds a value of the unknown kind {kind!r}")
 
     def _items(self, packed: Any) -> list[Any]:
         if isinstance(packed, dict) and "strings" in packed:
@@ -217,3 +227,13 @@ class _Unpacker:
         if missing:
             raise ModelError(f"the step {name} has no {', '.join(sorted(missing))}")
         return model
+
+
+def _vocabulary(rules: FeatureRules, slots: Any, weights: Any) -> Vocabulary:
+    """Check the arrays of a vocabulary, which kernels do not check again."""
+    fits = slots.ndim == 1 and slots.shape == weights.shape and len(slots) > 0
+    if not fits or slots.dtype != np.int32 or weights.dtype != np.float32 or not np.isfinite(weights).all():
+        raise ModelError("the features of texts must be slots in int32 and finite weights in float32, one for each")
+    if slots[0] < 0 or slots[-1] >= 1 << rules.bits or np.any(slots[1:] <= slots[:-1]):
+        raise ModelError(f"the slots of the features of texts must ascend from 0 to below 2**{rules.bits}")
+    return Vocabulary(rules, slots, weights)

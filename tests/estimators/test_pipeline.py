@@ -37,6 +37,7 @@ from sparsenet import (
     load,
     make_pipeline,
 )
+from sparsenet.features import TextFeatures
 from sparsenet.storage import load as load_arrays
 from sparsenet.storage import save as save_arrays
 
@@ -75,6 +76,8 @@ STEPS = {
         ],
         NUMBERS,
     ),
+    "text features": ([TextFeatures(char_ngrams=(3, 4))], TEXTS),
+    "text features of a union": ([FeatureUnion([("words", TextFeatures()), ("hashed", HashingVectorizer())])], TEXTS),
     "nested": ([sklearn_pipeline(TfidfVectorizer(), MaxAbsScaler())], TEXTS),
 }
 
@@ -199,13 +202,13 @@ def forged(path, change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda arrays, about: about["steps"][0][1].update(estimator="LogisticRegression"),
-        lambda arrays, about: about["steps"][0][1]["state"].update(transform="x"),
-        lambda arrays, about: about["steps"][0][1]["state"].update(__class__="x"),
-        lambda arrays, about: about["steps"][0][1]["state"].update({"a b": 1}),
-        lambda arrays, about: about["steps"][0][1]["state"].pop("norm"),
-        lambda arrays, about: about["steps"][0][1]["state"].update(norm={"pickle": "x"}),
-        lambda arrays, about: about["steps"][0][1]["state"].update(norm={"array": "nothing"}),
+        lambda arrays, about: about["steps"][0][1]["estimator"].update(name="LogisticRegression"),
+        lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(transform="x"),
+        lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(__class__="x"),
+        lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update({"a b": 1}),
+        lambda arrays, about: about["steps"][0][1]["estimator"]["state"].pop("norm"),
+        lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(norm={"pickle": "x"}),
+        lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(norm={"array": "nothing"}),
         lambda arrays, about: about["last"].update(model="Popen"),
         lambda arrays, about: about.pop("steps"),
         lambda arrays, about: about.update(steps=3),
@@ -239,3 +242,26 @@ def test_is_a_pipeline_of_scikit_learn(tagger):
     assert search.best_estimator_.topk(TEXTS[:1], 1)[0].shape == (1, 1)
     assert clone(tagger).get_params()["blendclassifier__network"] == "drop"
     assert sparse.issparse(tagger[:-1].transform(TEXTS))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, state: arrays.update({name: array[::-1].copy() for name, array in slots_in(arrays)}),
+        lambda arrays, state: arrays.update({name: array + np.int32(1 << 30) for name, array in slots_in(arrays)}),
+        lambda arrays, state: arrays.update({name: array.astype(np.int64) for name, array in slots_in(arrays)}),
+        lambda arrays, state: arrays.update({name: array[:0] for name, array in slots_in(arrays)}),
+        lambda arrays, state: state["_vocabulary"]["vocabulary"].update(rules={"word_ngrams": 99}),
+        lambda arrays, state: state["_vocabulary"]["vocabulary"].update(rules={"words": 1}),
+    ],
+)
+def test_refuses_forged_text_features(change, tmp_path):
+    make_pipeline(TextFeatures(), clone(TREE)).fit(TEXTS, LABELS).save(tmp_path / "model")
+    with pytest.raises(ModelError):
+        load(
+            forged(tmp_path / "model", lambda arrays, about: change(arrays, about["steps"][0][1]["estimator"]["state"]))
+        )
+
+
+def slots_in(arrays):
+    return [(name, array) for name, array in arrays.items() if name.endswith("_vocabulary.slots")]
