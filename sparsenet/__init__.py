@@ -40,6 +40,8 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.blend import BlendClassifier as BlendClassifier
     from sparsenet.estimators.extreme import ExtremeClassifier as ExtremeClassifier
     from sparsenet.estimators.loading import load as load
+    from sparsenet.estimators.pipeline import ClassifierPipeline as ClassifierPipeline
+    from sparsenet.estimators.pipeline import make_pipeline as make_pipeline
     from sparsenet.estimators.predictor import Predictor as Predictor
     from sparsenet.estimators.text import TextClassifier as TextClassifier
     from sparsenet.estimators.tree import TreeClassifier as TreeClassifier
@@ -59,6 +61,7 @@ _HOMES = {
     "BlendClassifier": "estimators.blend",
     "Callback": "engines.network.training",
     "CheckpointError": "engines.network.training",
+    "ClassifierPipeline": "estimators.pipeline",
     "DataError": "data",
     "Dense": "engines.network.layers",
     "DivergenceError": "engines.network.training",
@@ -90,6 +93,7 @@ _HOMES = {
     "WidePath": "engines.network.wide",
     "WordVectors": "features.text.word_vectors",
     "load": "estimators.loading",
+    "make_pipeline": "estimators.pipeline",
     "read": "data",
 }
 

@@ -17,8 +17,9 @@ import typer
 
 from sparsenet.cli import usage
 from sparsenet.cli.option_table import options_of
-from sparsenet.cli.reporting import errors_reported, show
+from sparsenet.cli.reporting import errors_reported, say, show
 from sparsenet.cli.streams import watched_output
+from sparsenet.data.errors import EmptyFileError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -122,18 +123,21 @@ def predict(given: SimpleNamespace) -> None:
     """Predict the best labels of each point or text, in the order of the input and in constant memory."""
     from sparsenet.cli import models, point_commands, text_commands, text_sources
 
-    if models.is_text_model(given.model):
-        usage.check_options("predict", given, "text")
-        answers = text_commands.predict(text_sources.text_source(given, "input_format"), given)
-    else:
-        usage.check_options("predict", given, "points")
-        if given.threshold == "learnt":
-            usage.refuse("threshold", "a model of sparse points has learnt no threshold: pass a number")
-        usage.check_point_format(given.input_format, "input_format")
-        answers = point_commands.predict(given)
-    for lines in answers:
-        sys.stdout.write(lines)
-        sys.stdout.flush()
+    try:
+        if models.is_text_model(given.model):
+            usage.check_options("predict", given, "text")
+            answers = text_commands.predict(text_sources.text_source(given, "input_format"), given)
+        else:
+            usage.check_options("predict", given, "points")
+            if given.threshold == "learnt":
+                usage.refuse("threshold", "a model of sparse points has learnt no threshold: pass a number")
+            usage.check_point_format(given.input_format, "input_format")
+            answers = point_commands.predict(given)
+        for lines in answers:
+            sys.stdout.write(lines)
+            sys.stdout.flush()
+    except EmptyFileError as error:  # no points have no answers
+        say(f"{error.path} is empty, so there is nothing to predict")
 
 
 @command("compress reviews --max-bytes 5MB --valid more-reviews.csv")

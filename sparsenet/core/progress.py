@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
@@ -30,8 +31,14 @@ def shown_by_default(shown: bool | None) -> Iterator[None]:
 
 def is_wanted(verbose: bool | None) -> bool:
     """Return whether to show progress: `verbose`, or the default if it is None."""
-    default = sys.stderr.isatty() if _by_default is None else _by_default
+    default = (sys.stderr.isatty() or in_notebook()) if _by_default is None else _by_default
     return default if verbose is None else verbose
+
+
+def in_notebook() -> bool:
+    """Return whether this is the kernel of a notebook, which is no terminal, but can redraw a bar."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
 
 
 class _Lines:
@@ -54,14 +61,30 @@ class _Lines:
 def bar(file: TextIO | None = None, **shape: Any) -> tqdm:
     """Create a tqdm bar with the options `shape` on a file, stderr by default.
 
-    Without a terminal, lines need an explicit request: a notebook is not a terminal either, but can redraw a bar.
+    A notebook gets a widget, or a bar as text if ipywidgets is missing. Without a terminal or notebook, lines need an
+    explicit request.
     """
+    out = file or sys.stderr
+    if in_notebook() and out is sys.stderr:
+        return _notebook_bar(**shape)
     from tqdm import tqdm
 
-    out = file or sys.stderr
     if _by_default and not out.isatty():
         return tqdm(file=_Lines(out), mininterval=BETWEEN_LINES, **shape)
     return tqdm(file=out, dynamic_ncols=True, **shape)
+
+
+def _notebook_bar(**shape: Any) -> tqdm:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tqdm's advice to install ipywidgets
+        from tqdm.auto import tqdm
+
+        try:
+            return tqdm(**shape)
+        except ImportError:  # no ipywidgets
+            from tqdm import tqdm as text_bar
+
+            return text_bar(file=sys.stderr, **shape)
 
 
 @contextmanager

@@ -19,6 +19,8 @@ from scipy import sparse
 
 from sparsenet.core.machine import default_threads
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
+from sparsenet.core.parted_matrix import PartedMatrix, check_parts, check_sizes, described, is_parted
+from sparsenet.core.plain_matrices import plain_matrix
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and readers of data do not need it
     from sklearn.base import BaseEstimator
@@ -145,25 +147,37 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
     """Return X as a canonical CSR array or a dense array (n, d), finite in float32.
 
     `fitting` sets `n_features_in_`, otherwise X must match it. Duplicate entries of a sparse X are summed, as SciPy
-    does. X itself is never changed.
+    does. X itself is never changed. A mapping of names to matrices becomes a `PartedMatrix`, and `fitting` sets
+    `parts_`, the width of each.
     """
+    known = None if fitting else getattr(estimator, "parts_", None)
+    if known is not None or is_parted(X):
+        return _check_parted(estimator, X, known, fitting=fitting)
+    if fitting:
+        estimator.parts_ = None
+    return _check_matrix(estimator, X, reset=fitting, min_rows=1 if fitting else 0)
+
+
+def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int) -> Any:
+    """Return a single matrix, validated; `reset` sets `n_features_in_`."""
     if sparse.issparse(X):
         check_structure("X", X)
     else:
         _check_no_texts(estimator, X)
+        X = plain_matrix(X)
     checked = X
-    if fitting or not _is_plain(estimator, X):
+    if reset or not _is_plain(estimator, X):
         from sklearn.utils.validation import validate_data
 
         try:
             checked = validate_data(
                 estimator,
                 X,
-                reset=fitting,
+                reset=reset,
                 accept_sparse="csr",
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=False,  # checked below, with the place and the value
-                ensure_min_samples=1 if fitting else 0,
+                ensure_min_samples=min_rows,
             )
         except (TypeError, ValueError) as error:
             _check_columns(X, error)
@@ -177,6 +191,31 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
         checked = canonical(checked)
     _check_finite("X", checked, _columns_of(X))
     return checked
+
+
+def _check_parted(estimator: BaseEstimator, X: Any, known: dict[str, int] | None, *, fitting: bool) -> PartedMatrix:
+    """Return the validated parts of X, in the order of training."""
+    from sklearn.base import BaseEstimator
+
+    if not is_parted(X):
+        assert known is not None
+        wanted = f"a mapping of names to matrices, as in training: {described(known)}"
+        raise ValueError(f"X must be {wanted}; got {type(X).__name__}")
+    if known is None and not fitting:
+        raise ValueError(f"X is a mapping of {len(X)} matrices, but the model learnt from one matrix: pass that")
+    parts = {}
+    for name in check_parts(X, known):
+        try:
+            parts[name] = _check_matrix(BaseEstimator(), X[name], reset=True, min_rows=1 if fitting else 0)
+        except ValueError as error:
+            raise ValueError(f"X[{name!r}]: {error}") from error
+    check_sizes(parts, known)
+    found = PartedMatrix(parts)
+    if fitting:
+        estimator.parts_, estimator.n_features_in_ = found.widths, found.shape[1]
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    return found
 
 
 def _columns_of(X: Any) -> list[Any] | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.data.codecs import CorruptError
-from sparsenet.data.errors import DataError
+from sparsenet.data.errors import DataError, EmptyFileError
 from sparsenet.data.sources import Source
 
 HEAD_BYTES = 4096
@@ -55,7 +55,7 @@ def line_blocks(source: Source, *, may_be_empty: bool = False) -> Iterator[Block
         elif filled == len(buffer) - 1:
             buffer = _larger(buffer, source, line)
     if filled == 0 and line == 1 and not may_be_empty:
-        raise DataError(source.name, None, "the file is empty: there is nothing to read")
+        raise EmptyFileError(source.name)
     if filled:
         if line == 1 and b"\r" in buffer[:filled].rstrip(b"\r"):
             problem = "lines seem to end in carriage returns alone, as on old systems: there is no line feed"

@@ -32,6 +32,13 @@ class DataError(ValueError):
         return f"{place}: {self.problem}"
 
 
+class EmptyFileError(DataError):
+    """Error for a file of no bytes."""
+
+    def __init__(self, path: str, line: None = None, problem: str = "") -> None:
+        super().__init__(path, line, problem or "the file is empty: there is nothing to read")
+
+
 def cut(text: str, limit: int = 60) -> str:
     """Return a text for an error message, cut to `limit` characters."""
     return text if len(text) <= limit else text[:limit] + "..."

@@ -1,28 +1,33 @@
-"""The prediction methods that the point classifiers share: top-k, sparse probabilities and exclusions."""
+"""The prediction methods that the point classifiers share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.machine import default_threads
-from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix
-from sparsenet.core.validation import check_features, check_weights, integer, n_jobs, real
-from sparsenet.estimators.excluding import Excluded, without
-from sparsenet.features.targets import check_points
-from sparsenet.kernels.types import F32, I32
+from sparsenet.core.ranked import is_hit, precisions
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
+from sparsenet.core.validation import check_features, check_weights, n_jobs, real
+from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
+from sparsenet.estimators.explaining import ExplainMixin
+from sparsenet.estimators.fitted_html import FittedHtmlMixin
+from sparsenet.estimators.point_sources import labelled_points, query_points
+from sparsenet.estimators.topk_methods import TopkMixin
+from sparsenet.features.part_scaling import PartScaling
+from sparsenet.features.targets import Points, check_points
+from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
 
 
-class AnswersMixin:
+class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
     """Prediction methods on top of `_best_by_features`, which finds the best k labels of each point."""
 
     classes_: NDArray[Any]
@@ -47,6 +52,7 @@ class AnswersMixin:
         """Set the fitted model, and the attributes that all classifiers of points have."""
         self._fitted = fitted
         self.classes_, self.normalize_, self.choices_ = fitted.target.classes, fitted.scaling.kind, self._choices()
+        self.parts_ = fitted.scaling.widths if isinstance(fitted.scaling, PartScaling) else None
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -59,15 +65,39 @@ class AnswersMixin:
         own = {"normalize": self._fitted.scaling.explained()} if self.normalize == "auto" else {}
         return {**own, **getattr(self._fitted, "choices", {})}
 
+    @property
+    def validation_(self) -> dict[str, float] | None:
+        """Precision at 1, 3 and 5 on the validation data of `fit`; None without these."""
+        check_is_fitted(self)
+        if hasattr(self, "history_"):
+            measured = [record for record in self.history_ if "P@1" in record]
+            best: dict[str, float] = max(measured, key=lambda record: record["P@1"], default={})
+            return {name: value for name, value in best.items() if name.startswith("P@")} or None
+        found = getattr(self._fitted, "validation", None)
+        return None if found is None else dict(found)
+
     def keep_validation(self, scores: Mapping[str, float]) -> None:
-        """Keep scores on validation points in `fitted_.validation` of a tree or blend, for `save`."""
+        """Keep scores on validation points in `validation_` of a tree or blend, for `save`."""
         self._fitted = replace(self._fitted, validation=dict(scores))
+
+    def _validated(self, held: Points | None, ranks: tuple[int, ...] = (1, 3, 5)) -> Self:
+        """Measure the model on scaled validation points, if any."""
+        if held is not None:
+            points, truth = held
+            ranked, _ = self._best(points, min(max(ranks), len(self.classes_)))
+            found = precisions(is_hit(ranked, truth), ranks).mean(axis=0)
+            self.keep_validation({f"P@{k}": float(value) for k, value in zip(ranks, found, strict=True)})
+        return self
 
     def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         """Return the positions of the k best labels of each point and their probabilities, (n, k) each, best first.
 
         The caller will drop about `n_dropped` labels afterwards, so the search goes further by this number.
         """
+        raise NotImplementedError
+
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        """Return the k best of the given labels, ascending, for each point, and their probabilities, best first."""
         raise NotImplementedError
 
     def _best(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
@@ -115,74 +145,35 @@ class AnswersMixin:
     def _best_label(self, features: Rows) -> I32:
         return self._best(features, 1)[0][:, 0]
 
-    def topk_numbers(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[I32, F32]:
-        """Return `topk` with positions in `classes_` instead of classes, and -1 if no label is left."""
+    def _best_numbers(self, X: Any, k: int, exclude: Any, only: Any) -> tuple[I32, F32, Allowed | None]:
         features = self._features(X)
-        k = min(integer("k", k, 1), len(self.classes_))
-        if exclude is None:
-            return self._best(features, k)
-        return self._best_without(features, k, Excluded.of(exclude, len(features), len(self.classes_)))
+        if exclude is None and only is None:
+            return *self._best(features, k), None
+        allowed = Allowed.of(exclude, only, len(features), self._fitted.target)
+        return *self._best_allowed(features, min(k, allowed.most), allowed), allowed
 
-    def topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
-        """Return the k best of `classes_` and their probabilities, (n, k) each, best first; k is at most n_labels.
+    def _best_allowed(self, features: Rows, k: int, allowed: Allowed, *, max_ranked: int = 1 << 24) -> tuple[I32, F32]:
+        """Return the k best allowed labels of each point, padded with -1 and a probability of 0."""
+        if allowed.only is not None:
+            return best_only(partial(self._best_of, features), len(features), k, allowed)
 
-        Each label has its own probability, even with one label per row; only rows of `predict_proba` then sum to one.
-        `exclude`, (n, n_labels), sparse or dense, is nonzero for labels to leave out, such as items already bought.
-        A single row, (n_labels,) or (1, n_labels), applies to all rows, such as items out of stock.
-        """
-        labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
-        short = np.flatnonzero((labels < 0).any(axis=1))
-        if len(short):
-            left = int((labels[short[0]] >= 0).sum())
-            raise ValueError(
-                f"exclude leaves row {short[0]} {left} labels, fewer than k={labels.shape[1]}: use predict_topk, whose "
-                "rows may be shorter, or topk_numbers"
-            )
-        return self.classes_[labels], probabilities
+        def rank(points: I64, n: int, n_dropped: int) -> tuple[I32, F32]:
+            return self._best(features.take(points), n, n_dropped)
 
-    def predict_topk(self, X: Any, k: int = 5, *, exclude: Any = None) -> csr_array:
-        """Return the probabilities of the k best labels, sparse (n, n_labels); the entries of a row are best first."""
-        labels, probabilities = self.topk_numbers(X, k, exclude=exclude)
-        is_left = labels >= 0
-        indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(is_left.sum(axis=1))))
-        return csr_array((probabilities[is_left], labels[is_left], indptr), shape=(len(labels), len(self.classes_)))
+        how = {"spare": self._spare, "max_dropped": self._max_extra_beam, "max_ranked": max_ranked}
+        return best_allowed(rank, len(features), k, allowed, **how)
 
-    def _best_without(
-        self, features: Rows, k: int, excluded: Excluded, *, max_ranked: int = 1 << 24
-    ) -> tuple[I32, F32]:
-        """Return the k best labels of each point without excluded ones, padded with -1 and a probability of 0.
+    def _best_of(self, features: Rows, points: I64, labels: I32, k: int) -> tuple[I32, F32]:
+        """Return the k best of some labels, ascending, for the given points."""
+        block = features.take(points)
+        found, p = self._best_of_by_features(block, labels, k)
+        self._fitted.seen.answer_blank(block, found, p, labels)
+        return found, p
 
-        A block of points ranks at most `max_ranked` labels.
-        """
-        n_excluded = excluded.counts(len(features))
-        # k plus the excluded labels are always enough, rounded to powers of two so that points share calls. Few of the
-        # best labels are usually excluded, so start with fewer, and rank more only for the points that need it. The
-        # answer for a point must not depend on other points.
-        more = np.where(n_excluded > 0, 2 ** np.ceil(np.log2(np.maximum(n_excluded, 1))).astype(np.int64), 0)
-        enough, n_dropped = np.minimum(k + more, len(self.classes_)), np.minimum(more, self._max_extra_beam)
-        n_ranked, waiting = np.minimum(k + self._spare, enough), np.arange(len(features))
-        best, p = np.full((len(features), k), -1, np.int32), np.zeros((len(features), k), np.float32)
-        while len(waiting):
-            for n, passed in sorted(set(zip(n_ranked[waiting].tolist(), n_dropped[waiting].tolist(), strict=True))):
-                group = waiting[(n_ranked[waiting] == n) & (n_dropped[waiting] == passed)]
-                at_a_time = max(min(POINTS_AT_A_TIME, max_ranked // n), 1)
-                for points in np.array_split(group, -(-len(group) // at_a_time)):
-                    labels, block_p = self._best(features.take(points), n, passed)
-                    best[points], p[points] = without(labels, block_p, excluded.among(labels, points), k)
-            waiting = waiting[(best[waiting, -1] < 0) & (n_ranked[waiting] < enough[waiting])]
-            n_ranked[waiting] = np.minimum(4 * n_ranked[waiting], enough[waiting])
-        return best, p
-
-    def indicator(self, y: Any) -> csr_array:
-        """Convert y for `sparsenet.metrics` to an indicator, (n, n_labels), with a column for each of `classes_`.
-
-        Unknown labels are dropped, with a warning if all labels are unknown.
-        """
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Compute the accuracy for one label per row, or P@1 for several; y is None for files, which hold labels."""
         check_is_fitted(self)
-        return as_matrix(self._fitted.target.encode(y, drop_unknown=True))
-
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Compute the accuracy for one label per row, or P@1 for several."""
+        X, y = labelled_points(X, y, self.n_features_in_, self._fitted.target)
         features = self._features(X)
         _, truth = check_points(features, self._fitted.target.encode(y, drop_unknown=True))
         if len(features) == 0:
@@ -196,7 +187,9 @@ class AnswersMixin:
 
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)
-        features: Rows = self._fitted.scaling.apply(check_features(self, X, fitting=False))
+        features: Rows = self._fitted.scaling.apply(
+            check_features(self, query_points(X, self.n_features_in_), fitting=False)
+        )
         return features
 
     def __sklearn_is_fitted__(self) -> bool:

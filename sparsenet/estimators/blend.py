@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,6 +18,7 @@ from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
+from sparsenet.engines.blend.blend_effects import blend_effects
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit
 from sparsenet.engines.blend.network_part import TRAINED_FOR
@@ -25,14 +26,19 @@ from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
 from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
+from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.checkpoints import check_classifier, checkpoint_exists
+from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
+from sparsenet.estimators.excluding import without
+from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.transaction import all_or_nothing, feature_names, with_features
+from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation, with_features
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM, TreeClassifier
 from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
@@ -119,12 +125,16 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         The labels, ascending. For an indicator y: column numbers, or column names of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
+    parts_ : dict or None
+        The number of columns of each part of X, if it was a mapping of names to matrices.
     label_counts_ : ndarray of shape (n_labels,)
         Number of training points with each label.
     n_points_ : int
         Number of training points.
     normalize_ : str
         The scaling in use, a value of `normalize`.
+    validation_ : dict or None
+        P@1, P@3 and P@5 on the validation data; None without these.
 
     Examples
     --------
@@ -175,7 +185,16 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         model: Self = super().set_params(**params)
         return model
 
-    def fit(self, X: Any, y: Any, *, checkpoint: str | os.PathLike[str] | None = None, resume: bool = False) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        validation: tuple[Any, Any] | Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Train the tree, the neighbors and the network on X and y from scratch.
 
         Ctrl-C during the network's training stops within a second, keeps what was learnt and raises KeyboardInterrupt.
@@ -184,10 +203,17 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n, d)
+        X : array-like, data frame or sparse matrix of shape (n, d), Dataset or path
+            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory. A
+            mapping of names to matrices, such as ``{"words": csr, "vector": array}``, is scaled part by part.
         y : labels
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
+            None for a file or Dataset with labels.
+        validation : (X, y), Dataset or path, optional
+            Data to measure the blend on after training: see `validation_`. Nothing is chosen by them.
+        callbacks : sequence of Callback
+            Called after each batch and epoch of the network.
         checkpoint : directory, optional
             Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
             integer `random_state`.
@@ -198,6 +224,10 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         tree, network = self._copies(seed, checkpoint)
+        if check_callbacks(callbacks) and network is None:
+            raise ValueError(
+                f"network is {DROPPED!r}, and only networks have epochs to call back from: leave callbacks out"
+            )
         if resume and checkpoint is not None:  # before the tree is trained
             check_classifier(checkpoint, TRAINED_FOR)
         options = BlendOptions(
@@ -212,6 +242,7 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self):
+            X, y = training_points(X, y)
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             of_tree = bytes_per_feature(labels.width, self._threads())
@@ -220,12 +251,13 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
             how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
+            how["callbacks"], held = callbacks, given_validation(self, validation, scaling, target)
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)
             except InterruptedBlend as interrupt:
                 self._adopt(interrupt.fitted, tree, network)
                 raise interrupt.original from interrupt.original.__cause__
-            return self._adopt(fitted, tree, network)
+            return self._adopt(fitted, tree, network)._validated(held)
 
     def _copies(self, seed: int, checkpoint: Any) -> tuple[TreeClassifier, ExtremeClassifier | None]:
         """Return unfitted copies of the parts that were given, or of the default ones."""
@@ -343,15 +375,32 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             p[own] = combination.probabilities(scores[:, :k], self.label_counts_[labels[own]])
         return labels, p
 
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        """Rank the given labels next to the usual candidates, whose ranks enter the probabilities."""
+        best, best_p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
+        combination, is_given = self._combination(), np.zeros(len(self.classes_), np.bool_)
+        is_given[labels] = True
+        for own, found, scores in self._ranked(features, self._candidates(), among=labels):
+            p = combination.probabilities(scores, self.label_counts_[found])
+            best[own], best_p[own] = without(found, p, is_given[found], k)
+        return best, best_p
+
+    def _effects(self, point: Rows, label: int) -> Effects | None:
+        found = blend_effects(self._fitted, point, label, self._neighbors()[1], self._threads())
+        return None if found is None else Effects(*found)
+
     def _likely(self, features: Rows, min_p: float) -> list[I32]:
         """Return the candidates of each point with a probability above `min_p`, best first."""
         labels, p = self._best(features, self._candidates())
         return [own[probable > min_p] for own, probable in zip(labels, p, strict=True)]
 
-    def _ranked(self, features: Rows, n: int, n_dropped: int = 0) -> Iterator[tuple[slice, I32, F32]]:
+    def _ranked(
+        self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None
+    ) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
         beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
-        return self._fitted.rank(features, n, k=k, beam=beam, threads=self._threads(), n_dropped=n_dropped)
+        how: dict[str, Any] = {"beam": beam, "threads": self._threads(), "n_dropped": n_dropped, "among": among}
+        return self._fitted.rank(features, n, k=k, **how)
 
     def _combination(self) -> Combination | Version1Combination:
         return self._fitted.combining(self._neighbors()[1])

@@ -20,11 +20,14 @@ from sparsenet.engines.network import inference, network_arrays, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
+from sparsenet.engines.network.network_effects import network_effects
 from sparsenet.engines.network.optim import Optimizer
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
 from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.explaining import Effects
+from sparsenet.estimators.point_sources import labelled_points, training_points
 from sparsenet.estimators.predictor import Predictor
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
@@ -133,6 +136,8 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         The labels, ascending. For an indicator y: column numbers, or column names of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
+    parts_ : dict or None
+        The number of columns of each part of X, if it was a mapping of names to matrices.
     network_ : Network
     history_ : list of dict
         For each epoch: ``epoch``, ``loss`` and ``seconds`` (not saved); with validation ``P@1``, ``P@3`` and ``P@5``;
@@ -231,9 +236,9 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
-        validation: tuple[Any, Any] | None = None,
+        validation: tuple[Any, Any] | Any = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
@@ -246,11 +251,14 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n, d)
+        X : array-like, data frame or sparse matrix of shape (n, d), Dataset or path
+            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory. A
+            mapping of names to matrices, such as ``{"words": csr, "vector": array}``, is scaled part by part.
         y : labels
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
-        validation : (X, y), optional
+            None for a file or Dataset with labels.
+        validation : (X, y), Dataset or path, optional
             Data to measure after each epoch; the epoch with the best P@1 is kept. See also `hidden`.
         callbacks : sequence of Callback
             Called after each batch and epoch.
@@ -264,6 +272,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         if resume and checkpoint is not None:
             checkpoints.check_classifier(checkpoint, network_arrays.KIND)
         with all_or_nothing(self):
+            X, y = training_points(X, y)
             shared = arrays_of(X, y, *(validation if isinstance(validation, tuple | list) else ()))
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -282,7 +291,7 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
                 raise interrupt.original from interrupt.original.__cause__
             return self._adopt(fitted)
 
-    def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: ArrayLike | None = None) -> Self:
         """Train for one more epoch on X and y, at a constant learning rate.
 
         After `fit`, the rate is a quarter of the usual one, so that old points are not forgotten; new labels then need
@@ -294,8 +303,12 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         """
         options, threads = self._options(), self._threads()
         with all_or_nothing(self):
-            shared = arrays_of(X, y)
             first = not self.__sklearn_is_fitted__()
+            if first:
+                X, y = training_points(X, y)
+            else:
+                X, y = labelled_points(X, y, self.n_features_in_, self._fitted.target)
+            shared = arrays_of(X, y)
             X = check_features(self, X, fitting=first)
             try:
                 if first:
@@ -323,6 +336,12 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
 
     def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         return inference.topk(self.network_, features, k, self._threads())
+
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        return inference.topk_among(self.network_, features, labels, k, self._threads())
+
+    def _effects(self, point: Rows, label: int) -> Effects:
+        return Effects(*network_effects(self.network_, point, label))
 
     def _best_label(self, features: Rows) -> I32:
         # Skip the probability, which may take another pass over all labels.

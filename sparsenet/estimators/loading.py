@@ -8,6 +8,7 @@ from typing import TypeAlias
 from sparsenet import storage
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.pipeline import KIND, ClassifierPipeline
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.storage import ModelError
@@ -20,8 +21,8 @@ CLASSES: dict[object, type[Classifier]] = {
 }
 
 
-def load(path: str | os.PathLike[str]) -> Classifier:
-    """Load a model saved by any classifier's `save`, as a classifier of the same class.
+def load(path: str | os.PathLike[str]) -> Classifier | ClassifierPipeline:
+    """Load a model saved by any classifier's or pipeline's `save`, as an object of the same class.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def load(path: str | os.PathLike[str]) -> Classifier:
 
     Returns
     -------
-    ExtremeClassifier, TreeClassifier, BlendClassifier or TextClassifier
+    ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier or ClassifierPipeline
 
     Raises
     ------
@@ -50,6 +51,8 @@ def load(path: str | os.PathLike[str]) -> Classifier:
     kind = metadata.get("model")
     if is_state(metadata):
         raise ModelError(f"{path}: {NO_MODEL}")
+    if kind == KIND:
+        return ClassifierPipeline.load(path)
     if not isinstance(kind, str) or kind not in CLASSES:
         *others, last = CLASSES
         raise ModelError(f"{path}: this is a model of the kind {kind!r}, not {', '.join(map(str, others))} or {last}")

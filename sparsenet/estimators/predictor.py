@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import first_unusable, integer, real, unusable
 from sparsenet.engines.network.shortlist import Shortlist
-from sparsenet.estimators.excluding import Excluded, without
+from sparsenet.estimators.excluding import Allowed, LabelMask, without
 from sparsenet.kernels.types import F32, I32
 
 
@@ -72,6 +72,7 @@ class Predictor:
             settings: dict[str, Any] = {"size": size, "max_postings": postings, "threads": model._threads()}
             self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **settings)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
+        self._target = model._fitted.target
         self._seen, self._classes, self._width = model._fitted.seen, model.classes_, model.n_features_in_
 
     @property
@@ -79,38 +80,48 @@ class Predictor:
         """Number of candidate labels for each feature."""
         return self._shortlist.n_postings
 
-    def __call__(self, X: Any, *, exclude: Any = None) -> tuple[NDArray[Any], F32]:
+    def __call__(self, X: Any, *, exclude: Any = None, only: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best classes of each shortlist and their probabilities, (n, k) each, best first.
 
-        Under ``loss="softmax"``, the probabilities of a shortlist sum to one. `exclude`, (n, n_labels) or (n_labels,)
-        for all rows, sparse or dense, is nonzero for labels to leave out. Excluded labels take places in the shortlist,
-        so raise `candidates` accordingly. A row with fewer than k other labels in its shortlist is answered from all
-        labels, which is slower.
+        Under ``loss="softmax"``, the probabilities of a shortlist sum to one. `exclude` and `only` are as in
+        `ExtremeClassifier.topk`. Excluded labels take places in the shortlist, so raise `candidates` accordingly. A row
+        with fewer than k other labels in its shortlist is answered from all labels, which is slower. The labels of
+        `only` are all scored, instead of a shortlist.
         """
         features, threads = self._model._features(X), self._model._threads()
+        allowed = None
+        if exclude is not None or only is not None:
+            allowed = Allowed.of(exclude, only, len(features), self._target)
+            if only is not None:
+                return self._among(features, allowed)
         labels, probabilities = self._ranked(features, threads)
-        if exclude is not None:
-            excluded = Excluded.of(exclude, len(features), len(self._classes))
-            labels, probabilities = self._without(features, labels, probabilities, excluded)
+        if allowed is not None:
+            labels, probabilities = self._without(features, labels, probabilities, allowed)
         return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
 
-    def one(self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = ()) -> tuple[NDArray[Any], F32]:
+    def one(
+        self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = (), only: Iterable[Any] | None = None
+    ) -> tuple[NDArray[Any], F32]:
         """Return the top k and their probabilities, (k,) each, for one sparse point, on the calling thread.
 
         `indices` and `values` are the point's nonzero features. `exclude` lists labels to leave out; unknown labels are
-        ignored.
+        ignored. `only` lists the labels to choose from, which must be known.
         """
         ids, x = np.asarray(indices), np.asarray(values, np.float64)
         self._check_point(ids, x)
         point = self._scaling.apply_one(np.ascontiguousarray(ids, np.int32), x, self._width)
+        excluded = _set_of("exclude", exclude)
+        if only is not None:
+            given = LabelMask.of("only", _set_of("only", only), 1, self._target)
+            labels, probabilities = self._among(point, Allowed(given, self._mask(excluded), len(self._classes)))
+            return labels[0], probabilities[0]
         labels, probabilities = self._ranked(point, 1)
-        excluded = self._excluded_labels(exclude)
         if excluded:
             found = self._classes[labels[0]].tolist()
             kept = [place for place, label in enumerate(found) if label not in excluded]
             if len(kept) < self.k:
-                mask = np.array([label in excluded for label in self._classes.tolist()])
-                labels, probabilities = self._without(point, labels, probabilities, Excluded(None, mask))
+                allowed = Allowed(None, self._mask(excluded), len(self._classes))
+                labels, probabilities = self._without(point, labels, probabilities, allowed)
             else:
                 labels, probabilities = labels[:, kept], probabilities[:, kept]
         return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
@@ -132,13 +143,10 @@ class Predictor:
         if (ordered[1:] == ordered[:-1]).any():
             raise ValueError("indices must be distinct: sum the values of a feature that occurs more than once")
 
-    def _excluded_labels(self, exclude: Iterable[Any]) -> set[Any]:
-        try:
-            if isinstance(exclude, str):
-                raise TypeError("a string would be split into letters")
-            return set(exclude.tolist() if isinstance(exclude, np.ndarray) else exclude)
-        except TypeError as error:
-            raise ValueError(f"exclude must be a list of labels, got {exclude!r}") from error
+    def _mask(self, names: set[Any]) -> LabelMask | None:
+        """Return the mask of the known labels among `names`; None for no names."""
+        known = np.array([label in names for label in self._classes.tolist()]) if names else None
+        return None if known is None else LabelMask(None, known)
 
     def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
         """Return the shortlist of each point, best first, and the probabilities."""
@@ -147,16 +155,31 @@ class Predictor:
         self._seen.answer_blank(features, labels, probabilities)
         return labels, probabilities
 
-    def _without(self, features: Rows, labels: I32, probabilities: F32, excluded: Excluded) -> tuple[I32, F32]:
+    def _among(self, features: Rows, allowed: Allowed) -> tuple[NDArray[Any], F32]:
+        """Return the best of a few labels, which are all scored."""
+        labels, probabilities = self._model._best_allowed(features, min(self.k, allowed.most), allowed)
+        if (error := allowed.error(labels, "build a predictor with a smaller k")) is not None:
+            raise error
+        return self._classes[labels], probabilities
+
+    def _without(self, features: Rows, labels: I32, probabilities: F32, allowed: Allowed) -> tuple[I32, F32]:
         """Drop excluded labels and return the k best, from all labels if the shortlist has too few."""
-        dropped = excluded.among(labels, np.arange(len(labels)))
-        labels, probabilities = without(labels, probabilities, dropped, self.k)
+        is_allowed = allowed.among(labels, np.arange(len(labels)))
+        labels, probabilities = without(labels, probabilities, is_allowed, self.k)
         short = np.flatnonzero((labels < 0).any(axis=1))
         if len(short):
-            rest = self._model._best_without(features.take(short), self.k, excluded.take(short))
-            labels[short], probabilities[short] = rest
-            left = (rest[0] >= 0).sum(axis=1)
-            if left.min() < self.k:
-                row = f"row {short[left.argmin()]} {left.min()} labels"
-                raise ValueError(f"exclude leaves {row}, fewer than k={self.k}: build a predictor with a smaller k")
+            labels[short], probabilities[short] = self._model._best_allowed(
+                features.take(short), self.k, allowed.take(short)
+            )
+            if (error := allowed.error(labels, "build a predictor with a smaller k")) is not None:
+                raise error
         return labels, probabilities
+
+
+def _set_of(argument: str, labels: Iterable[Any]) -> set[Any]:
+    try:
+        if isinstance(labels, str):
+            raise TypeError("a string would be split into letters")
+        return set(labels.tolist() if isinstance(labels, np.ndarray) else labels)
+    except TypeError as error:
+        raise ValueError(f"{argument} must be a list of labels, got {labels!r}") from error

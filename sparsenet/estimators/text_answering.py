@@ -6,21 +6,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.machine import default_threads
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import check_weights, integer, n_jobs, optional, real
+from sparsenet.core.validation import check_weights, n_jobs, optional, real
 from sparsenet.engines.text.fit_text import FittedText
 from sparsenet.engines.text.word_effects import Explanation, explain
+from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
+from sparsenet.estimators.fitted_html import FittedHtmlMixin
+from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
-from sparsenet.features.text.text_frames import texts_in
-from sparsenet.kernels.types import F32
+from sparsenet.features.text.learnt_texts import labelled_texts, learnt_texts
+from sparsenet.kernels.types import F32, I32, I64
 
 
-class TextAnswersMixin:
+class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
     """Answer queries about raw texts by a fitted model, `_fitted`."""
 
     _fitted: FittedText
@@ -51,17 +53,6 @@ class TextAnswersMixin:
             [text] = check_texts([text])
         return fitted.target.classes[fitted.answers.best(text)]
 
-    def predict_topk(self, X: Any, k: int = 5) -> csr_array:
-        """Return the probabilities of the k best labels, sparse (n, n_labels); the entries of a row are best first."""
-        labels, values = self._best(X, k)
-        (n, k), n_labels = labels.shape, len(self.classes_)
-        return csr_array((values.reshape(-1), labels.reshape(-1), np.arange(n + 1) * k), shape=(n, n_labels))
-
-    def topk(self, X: Any, k: int = 5) -> tuple[NDArray[Any], F32]:
-        """Return the k best labels and their probabilities, (n, k) each, best first; k is at most n_labels."""
-        labels, values = self._best(X, k)
-        return self.classes_[labels], values
-
     def predict_proba(self, X: Any) -> F32:
         """Return calibrated probabilities, (n, n_labels); with one label per text, each row sums to one."""
         return self._checked().answers.probabilities(self._texts(X), self._threads())
@@ -75,10 +66,16 @@ class TextAnswersMixin:
         """Return the scores of all labels (n, n_labels); with two exclusive labels, the second's alone (n,)."""
         return self._checked().answers.scores(self._texts(X), self._threads())
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the share of texts whose best label is right; unknown labels are misses, with a warning if all are."""
-        fitted, texts = self._checked(), self._texts(X)
-        hits = fitted.hits(texts, self._truth(texts, y), self._threads())
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the share of texts whose best label is right; unknown labels are misses, with a warning if all are.
+
+        X may be a file or a data frame with the columns that the model learnt from; y is then optional.
+        """
+        fitted = self._checked()
+        texts, truth = labelled_texts(X, y, getattr(self, "columns_", None), fitted.target)
+        check_any(texts)
+        check_lengths(texts, truth)
+        hits = fitted.hits(texts, truth, self._threads())
         return float(np.average(hits, weights=check_weights(sample_weight, len(texts))))
 
     def explain(self, text: str, label: Any = None) -> Explanation:
@@ -92,14 +89,26 @@ class TextAnswersMixin:
         """The engine's fitted model, a dataclass; its fields may change between versions."""
         return self._checked()
 
-    def _best(self, X: Any, k: int) -> tuple[NDArray[np.int32], F32]:
-        fitted = self._checked()
-        k = min(integer("k", k, 1), len(fitted.target.classes))
-        return fitted.answers.topk(self._texts(X), k, self._threads())
+    def _best_numbers(self, X: Any, k: int, exclude: Any, only: Any) -> tuple[I32, F32, Allowed | None]:
+        fitted, texts, threads = self._checked(), self._texts(X), self._threads()
+        if exclude is None and only is None:
+            return *fitted.answers.topk(texts, k, threads), None
+        allowed = Allowed.of(exclude, only, len(texts), fitted.target)
+        k = min(k, allowed.most)
+
+        def rank(rows: I64, n: int, n_dropped: int) -> tuple[I32, F32]:
+            return fitted.answers.topk([texts[row] for row in rows.tolist()], n, threads)
+
+        def rank_among(rows: I64, labels: I32, n: int) -> tuple[I32, F32]:
+            return fitted.answers.topk_among([texts[row] for row in rows.tolist()], labels, n, threads)
+
+        if allowed.only is None:
+            return *best_allowed(rank, len(texts), k, allowed), allowed
+        return *best_only(rank_among, len(texts), k, allowed), allowed
 
     def _texts(self, X: Any) -> list[str]:
-        """Return texts; from a data frame, the columns that the model learnt from."""
-        return check_texts(texts_in(X, getattr(self, "columns_", None)))
+        """Return texts; from a data frame or a file, the columns that the model learnt from."""
+        return learnt_texts(X, getattr(self, "columns_", None))
 
     def _truth(self, texts: list[str], y: Any) -> Rows:
         """Return the labels of texts as numbers, without unknown labels."""

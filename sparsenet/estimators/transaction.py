@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparsenet.core.validation import check_features
+from sparsenet.estimators.point_sources import is_source, labelled_points
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target, check_points
 
@@ -45,10 +46,12 @@ def given_validation(model: Any, validation: Any, scaling: Scaling, target: Targ
     """Check and encode validation data; errors begin with "validation"."""
     if validation is None:
         return None
-    if not isinstance(validation, tuple | list) or len(validation) != 2:
+    pair = (validation, None) if is_source(validation) else validation
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise ValueError(f"validation must be a pair (X, y), got {type(validation).__name__}: pass validation=(X, y)")
     try:
-        features = scaling.apply(check_features(model, validation[0], fitting=False))
-        return check_points(features, target.encode(validation[1], drop_unknown=True))
+        X, y = labelled_points(pair[0], pair[1], model.n_features_in_, target)
+        features = scaling.apply(check_features(model, X, fitting=False))
+        return check_points(features, target.encode(y, drop_unknown=True))
     except ValueError as error:
         raise ValueError(f"validation: {error}") from error

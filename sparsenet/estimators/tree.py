@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +13,18 @@ from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
+from sparsenet.engines.network.training import Callback
+from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.engines.tree.fit_tree import FittedTree, fit, logits
 from sparsenet.engines.tree.machines import COST, Rules
+from sparsenet.engines.tree.tree_effects import tree_effects
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.explaining import Effects
+from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.transaction import all_or_nothing, feature_names
+from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
@@ -70,6 +76,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         The labels, ascending. For an indicator y: column numbers, or column names of a data frame.
     n_features_in_ : int
     feature_names_in_ : ndarray of str, if X was a data frame
+    parts_ : dict or None
+        The number of columns of each part of X, if it was a mapping of names to matrices.
     label_counts_ : ndarray of shape (n_labels,)
         Number of training points with each label.
     n_points_ : int
@@ -80,6 +88,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         The scaling in use, a value of `normalize`.
     cost_ : float
         The cost in use.
+    validation_ : dict or None
+        P@1, P@3 and P@5 on the validation data; None without these.
 
     Examples
     --------
@@ -113,21 +123,33 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, validation: tuple[Any, Any] | Any = None, callbacks: Sequence[Callback] = ()
+    ) -> Self:
         """Train on X and y from scratch.
 
         Ctrl-C stops within seconds, or a little later on very large data, and leaves the classifier unchanged.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n, d)
+        X : array-like, data frame or sparse matrix of shape (n, d), Dataset or path
+            A path is a file that `sparsenet.data.read` takes, or a ``.npy`` array, which is mapped into memory. A
+            mapping of names to matrices, such as ``{"words": csr, "vector": array}``, is scaled part by part.
         y : labels
             One label a row (strings or integers), a list of labels for each row, or an indicator of shape
             (n, n_labels), dense or sparse, with nonzero entries for labels. Labels and lists may come from a generator.
+            None for a file or Dataset with labels.
+        validation : (X, y), Dataset or path, optional
+            Data to measure the tree on after training: see `validation_`. Nothing is chosen by them.
+        callbacks : sequence of Callback
+            Must be empty: a tree has no epochs.
         """
+        if check_callbacks(callbacks):
+            raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
         rules, threads, normalize = self._check(), self._threads(), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
         with all_or_nothing(self):
+            X, y = training_points(X, y)
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             check_width(X.shape[1], bytes_per_feature(labels.width, threads))
@@ -135,7 +157,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
             how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
-            return self._adopt(fit((points, labels), rules, **how))
+            held = given_validation(self, validation, scaling, target)
+            return self._adopt(fit((points, labels), rules, **how))._validated(held)
 
     def predict_proba(self, X: Any) -> F32:
         """Return the probability of every label, dense (n, n_labels).
@@ -186,6 +209,16 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         labels, scores = self._fitted.rank(features, k, beam=self._beam() + n_dropped, threads=threads)
         odds = logits(scores)
         return labels, expit(odds, out=odds)
+
+    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
+        beam = self._beam() + MAX_EXTRA_BEAM
+        found, scores = self._fitted.rank(features, k, beam=beam, threads=self._threads(), among=labels)
+        odds = logits(scores)
+        return found, expit(odds, out=odds)
+
+    def _effects(self, point: Rows, label: int) -> Effects | None:
+        found = tree_effects(self._fitted, point, label, lambda score: float(logits(np.array([score]))[0]))
+        return None if found is None else Effects(*found)
 
     def _adopt(self, fitted: FittedTree) -> Self:
         self._keep(fitted)

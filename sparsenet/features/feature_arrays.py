@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenet.core.validation import MAX_WIDTH, integer, optional, real
 from sparsenet.features.label_stats import LabelStats
+from sparsenet.features.part_scaling import PARTS, PartScaling, ScaledPart
 from sparsenet.features.scaling import SCALINGS, Scaling
 from sparsenet.features.targets import KINDS, Target
 from sparsenet.kernels.types import Arrays
@@ -61,7 +62,11 @@ def pack_common(header: Header, fitted: Any) -> tuple[Arrays, dict[str, Any]]:
     arrays = {**labels, **seen}
     if names is not None:
         arrays |= pack_strings(names.tolist(), "features")
-    if scaling.is_of_table:
+    about_parts = {}
+    if isinstance(scaling, PartScaling):
+        found, about_parts["parts"] = _pack_parts(scaling)
+        arrays |= found
+    elif scaling.is_of_table:
         arrays |= {"scaling.centre": scaling.centre, "scaling.factor": scaling.factor}
     decision = {} if scaling.decision is None else {"scaling_choice": pack_decision(scaling.decision)}
     return arrays, {
@@ -71,8 +76,39 @@ def pack_common(header: Header, fitted: Any) -> tuple[Arrays, dict[str, Any]]:
         "named_features": names is not None,
         "target": about_target,
         "scaling": scaling.kind,
+        **about_parts,
         **about_seen,
     }
+
+
+def _pack_parts(scaling: PartScaling) -> tuple[Arrays, list[dict[str, Any]]]:
+    """Convert the scalings of the parts of X to arrays and JSON."""
+    arrays: Arrays = {}
+    about = []
+    for number, (name, width, own) in enumerate(scaling.parts):
+        if own.centre is not None and own.factor is not None:
+            arrays |= {f"scaling{number}.centre": own.centre, f"scaling{number}.factor": own.factor}
+        decision = {} if own.decision is None else {"choice": pack_decision(own.decision)}
+        about.append({"name": name, "width": width, "scaling": own.kind, **decision})
+    return arrays, about
+
+
+def _unpack_parts(arrays: Arrays, about: list[Mapping[str, Any]], n_features: int) -> PartScaling:
+    """Restore and check the scalings of the parts of X."""
+    parts = []
+    for number, saved in enumerate(about):
+        name, width = saved["name"], integer("width", saved["width"], 0, MAX_WIDTH)
+        if not isinstance(name, str):
+            raise ModelError(f"the name of a part must be a string, got {name!r}")
+        own = {key: arrays.get(f"scaling{number}.{key}") for key in ("centre", "factor")}
+        found = {f"scaling.{key}": array for key, array in own.items() if array is not None}
+        scaling = _unpack_scaling(found, saved["scaling"], width)
+        if "choice" in saved:
+            scaling = replace(scaling, decision=unpack_decision(saved["choice"]))
+        parts.append(ScaledPart(name, width, scaling))
+    if sum(part.width for part in parts) != n_features or len({part.name for part in parts}) < len(about) or not about:
+        raise ModelError(f"the parts {[(part.name, part.width) for part in parts]} do not make {n_features} features")
+    return PartScaling(PARTS, parts=tuple(parts))
 
 
 def unpack_common(arrays: Arrays, metadata: Mapping[str, Any]) -> Common:
@@ -83,7 +119,10 @@ def unpack_common(arrays: Arrays, metadata: Mapping[str, Any]) -> Common:
         if len(names) != n_features:
             raise ModelError(f"the model names {len(names)} of {n_features} features")
     target = unpack_target(arrays, metadata["target"])
-    scaling = _unpack_scaling(arrays, metadata["scaling"], n_features)
+    if metadata["scaling"] == PARTS:
+        scaling: Scaling = _unpack_parts(arrays, metadata["parts"], n_features)
+    else:
+        scaling = _unpack_scaling(arrays, metadata["scaling"], n_features)
     if "scaling_choice" in metadata:
         scaling = replace(scaling, decision=unpack_decision(metadata["scaling_choice"]))
         if scaling.explained().value != scaling.kind:

@@ -104,12 +104,15 @@ class LabelStats:
         bits = self.features[ids >> 3] >> (ids & 7).astype(np.uint8)
         return np.asarray((bits & 1).astype(bool) & (values != 0))
 
-    def answer_blank(self, points: Rows, labels: I32, p: F32 | None = None) -> None:
-        """Overwrite the predicted labels and probabilities, (n, k), of blank points with the most frequent labels."""
+    def answer_blank(self, points: Rows, labels: I32, p: F32 | None = None, among: I32 | None = None) -> None:
+        """Overwrite the predicted labels and probabilities, (n, k), of blank points with the most frequent labels.
+
+        The labels are `among` the given ones, by default all.
+        """
         at = self.blank(points)
         if len(at):
             best, shares = self._most_frequent
-            best = best[: labels.shape[1]]
+            best = (best if among is None else best[np.isin(best, among)])[: labels.shape[1]]
             labels[at] = best
             if p is not None:
                 p[at] = shares[best]

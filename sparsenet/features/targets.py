@@ -6,8 +6,9 @@ column per label, dense (``"dense"``) or sparse (``"sparse"``). Predictions have
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterable, Iterator, KeysView, ValuesView
+from collections.abc import Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -38,6 +39,7 @@ def kind_of(y: Any) -> str:
         raise ValueError("A classifier requires y to be passed, but the target y is None")
     if sparse.issparse(y):
         return "sparse"
+    _check_is_labels(y)
     if hasattr(y, "ndim"):
         if y.ndim == 2:
             return "dense" if y.shape[1] != 1 else "single"
@@ -58,6 +60,19 @@ def kind_of(y: Any) -> str:
     if len(widths) == 1 and widths.pop() > 1 and all(is_bit(value) for value in chain.from_iterable(y)):
         return "dense"
     return "lists"
+
+
+def _check_is_labels(y: Any) -> None:
+    """Refuse what cannot be labels, and say what to pass."""
+    if isinstance(y, str | bytes | os.PathLike):
+        raise ValueError(f"y is the string {os.fspath(y)!r}: pass a list of labels, or a file as X alone")
+    if isinstance(y, Mapping):
+        raise ValueError(f"y is a mapping of {len(y)} entries: pass a list of labels, one for each row of X")
+    method = next((name for name in ("collect", "compute") if callable(getattr(y, name, None))), None)
+    if method is not None and not hasattr(y, "__array__"):
+        raise ValueError(f"y is a {type(y).__name__}, whose rows are not there yet: pass what its {method}() returns")
+    if isinstance(y, list | tuple) and y and isinstance(y[0], Mapping):
+        raise ValueError("y holds dicts: pass a label, or a list of labels, for each row")
 
 
 def kind_of_next(y: Any, before: str) -> str:
@@ -82,7 +97,12 @@ def _plain(y: Any) -> Any:
     if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
         row = int(np.argwhere(np.ma.getmaskarray(y))[0, 0])
         raise ValueError(f"y is masked in row {row}: every row needs a label; drop the row")
-    return np.asarray(y) if hasattr(y, "__array__") and not hasattr(y, "tocsr") else y
+    if not hasattr(y, "__array__") or hasattr(y, "tocsr"):
+        return y
+    array = np.asarray(y)
+    if array.dtype == object and array.ndim == 2 and array.shape[1] == 1 and len(array):
+        return array[:, 0] if isinstance(array[0, 0], _LISTS) else array  # a frame with one column of lists
+    return array
 
 
 @dataclass(frozen=True)
@@ -150,6 +170,10 @@ class Target:
             return Rows.of(indicator.astype(np.float32))
         labels, indptr = _flatten(y, kind)
         return self._rows(labels, indptr, drop_unknown)
+
+    def find(self, names: list[Any]) -> NDArray[np.int64]:
+        """Return the number of each named label, or -1 for an unknown one."""
+        return _positions(_labels(names, "names of labels"), self.classes)
 
     def decode(self, labels: NDArray[np.int32], indptr: NDArray[np.int64]) -> Any:
         """Convert predicted label numbers, row i ``labels[indptr[i] : indptr[i + 1]]``, to the form of y."""

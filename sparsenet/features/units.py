@@ -17,9 +17,11 @@ from scipy.sparse import issparse
 
 from sparsenet import kernels
 from sparsenet.core.memory import check_width
+from sparsenet.core.parted_matrix import PartedMatrix
 from sparsenet.core.ranked import best_first, share_right
 from sparsenet.core.rows import Rows
 from sparsenet.features.kinds import MIN_ROWS, detect_kind, warn_of_dominant_column, warn_of_vanished_columns
+from sparsenet.features.part_scaling import PARTS, PartScaling, ScaledPart
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import check_lengths
 from sparsenet.index.exact import exact_topk
@@ -44,8 +46,14 @@ def scaled(
     """Scale a validated X, (n, d) sparse or dense, by `choice`, and return the scaling and the scaled rows.
 
     ``"auto"`` chooses the scaling by the kind of X, and for a table by its labels. Warnings use the column `names`.
+    The parts of a parted matrix are scaled one by one.
     """
     check_lengths(X.shape[0], labels, some_label=some_label)
+    if isinstance(X, PartedMatrix):
+        each = {name: scaled(part, labels, choice, seed=seed, threads=threads) for name, part in X.parts.items()}
+        parts = tuple(ScaledPart(name, X.widths[name], own) for name, (own, _) in each.items())
+        stacked = PartScaling(PARTS, parts=parts)
+        return stacked, stacked.beside([rows for _, rows in each.values()])
     if choice == "auto" and X.shape[0] >= MIN_ROWS:
         check_width(X.shape[1], BYTES_TO_DETECT_KIND, of_threads=False)
     elif choice == "mixed":

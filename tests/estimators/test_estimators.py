@@ -410,7 +410,7 @@ def test_score_rejects_mismatched_points_and_weights():
     ):
         with pytest.raises(ValueError, match=f"sample_weight must .*{message}"):
             model.score(X, Y, sample_weight=weights)
-    with pytest.raises(ValueError, match="exclude must be an array or sparse matrix with a row for each of X"):
+    with pytest.raises(ValueError, match="exclude names '1', '2', not among the 40 labels in classes_"):
         model.topk(X[:2], exclude=[["1"], ["2"]])
 
 

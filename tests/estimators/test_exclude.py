@@ -9,7 +9,7 @@ from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.engines.tree import machines
-from sparsenet.estimators.excluding import Excluded
+from sparsenet.estimators.excluding import Allowed, LabelMask
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM
 from tests.support.planted import X, Y, fast
 
@@ -90,13 +90,14 @@ def test_one_mask_applies_to_all_rows(model, form):
     stacked = model.topk_numbers(X, 6, exclude=np.tile(mask, (N, 1)))
     for ours, expected in zip(model.topk_numbers(X, 6, exclude=form(mask)), stacked, strict=True):
         np.testing.assert_array_equal(ours, expected)
-    assert Excluded.of(form(mask), 1 << 60, N_LABELS).own is None  # one mask serves all rows without copies
+    target = model.fitted_.target
+    assert LabelMask.of("exclude", form(mask), 1 << 60, target).own is None  # one mask serves all rows without copies
 
 
 def test_rejects_a_mask_of_another_length(model):
     with pytest.raises(ValueError, match=rf"exclude has the shape .*, or \({N_LABELS},\) for all rows"):
         model.topk(X, 2, exclude=np.ones(N_LABELS - 1))
-    with pytest.raises(ValueError, match="or one for all, and a column for each label, nonzero"):
+    with pytest.raises(ValueError, match="exclude names 'a', not among the 40 labels in classes_"):
         model.topk(X, 2, exclude=["a"] * N_LABELS)
 
 
@@ -136,8 +137,8 @@ def test_ranks_points_in_blocks_if_nearly_all_labels_are_excluded(watched):
     mask = np.arange(N_LABELS) < N_LABELS - 2
     expected = watched.topk_numbers(X, 2, exclude=mask)
     watched.searches.clear()
-    excluded = Excluded.of(mask, N, N_LABELS)
-    found = watched._best_without(watched._features(X), 2, excluded, max_ranked=100)
+    allowed = Allowed.of(mask, None, N, watched.fitted_.target)
+    found = watched._best_allowed(watched._features(X), 2, allowed, max_ranked=100)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert len(watched.searches) > 1
@@ -191,9 +192,3 @@ def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):
     monkeypatch.setattr("sparsenet.engines.tree.fit_tree.search", watched)
     narrow.topk_numbers(SPEAKING[:5], 3, exclude=np.arange(WIDE) < 300)
     assert min(beams) == MAX_EXTRA_BEAM + (1 if isinstance(narrow, TreeClassifier) else 2)
-
-
-def test_rejects_names_of_labels():
-    model = ExtremeClassifier(hidden=0, epochs=1).fit(np.eye(4), ["a", "b", "c", "d"])
-    with pytest.raises(ValueError, match="got names of labels; labels are columns, in the order of classes_"):
-        model.topk(np.eye(4), k=1, exclude=["a"])

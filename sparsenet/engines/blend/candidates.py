@@ -11,7 +11,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.inference import log_probabilities
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.tree.fit_tree import FittedTree
+from sparsenet.engines.tree.fit_tree import EXACT, FittedTree
 from sparsenet.kernels.types import F32, I32, Bools
 
 #: The network's probability of a label counts as this fraction of a neighbor, since rare labels have few neighbors.
@@ -80,8 +80,11 @@ def propose(
     weights: Rows | None = None,
     beam_factor: int = 2,
     tree_share: int = 2,
+    among: I32 | None = None,
 ) -> Candidates:
     """Return n labels by the tree for each point, and up to half as many more by its k nearest neighbors.
+
+    `among` adds candidates before these: all of these labels, or the tree's n best of them if they are many.
 
     Parameters
     ----------
@@ -97,13 +100,17 @@ def propose(
         The neighbors propose one label for every `tree_share` labels of the tree.
     """
     labels, scores = parts.tree.rank(points, n, beam=beam_factor * beam + n_dropped, threads=threads)
-    penalties = np.where(np.isneginf(scores), UNKNOWN, np.sqrt(-scores))
+    penalties = _penalties(scores)
     neighbors = parts.neighbors if k > 0 else None
     if neighbors is not None:
         weights = neighbors.vote_weights(points, k, threads) if weights is None else weights
         if n < parts.n_labels:
             neighbor_labels, shares = neighbors.propose(weights, -(-n // tree_share), threads)
             labels, penalties = _add(labels, penalties, neighbor_labels, shares, parts.n_labels)
+    if among is not None:
+        n_among = len(among) if len(among) <= EXACT else min(n, len(among))
+        own = parts.tree.rank(points, n_among, beam=beam_factor * beam, threads=threads, among=among)
+        labels, penalties = _put_before(labels, penalties, *own)
     if parts.network is None:
         log_p, p = np.zeros_like(penalties), np.exp(-np.square(penalties))
     else:
@@ -117,6 +124,21 @@ def propose(
     # For a point without neighbors, the probability of the network or tree replaces their votes.
     vote_shares += np.where(has_neighbors, PSEUDO_NEIGHBOR, 1 + PSEUDO_NEIGHBOR) * p
     return Candidates(labels, penalties, log_p, np.sqrt(vote_shares))
+
+
+def _penalties(scores: F32) -> F32:
+    """Return the root of the penalty for each score of the tree."""
+    return np.where(np.isneginf(scores), UNKNOWN, np.sqrt(-scores))
+
+
+def _put_before(labels: I32, penalties: F32, more: I32, scores: F32) -> tuple[I32, F32]:
+    """Put labels with exact scores before the others; the others get `UNKNOWN` where they repeat them."""
+    ordered = np.sort(more, axis=1)
+    width = int(max(labels.max(initial=0), more.max(initial=0))) + 1
+    rows = np.arange(len(labels), dtype=np.int64)[:, None] * width
+    known, old = (rows + ordered).reshape(-1), rows + labels
+    at = np.minimum(np.searchsorted(known, old), len(known) - 1)
+    return np.hstack([more, labels]), np.hstack([_penalties(scores), np.where(known[at] == old, UNKNOWN, penalties)])
 
 
 def _add(labels: I32, penalties: F32, more: I32, shares: F32, n_labels: int) -> tuple[I32, F32]:

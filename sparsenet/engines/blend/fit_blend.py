@@ -25,6 +25,7 @@ from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
 from sparsenet.engines.network.network_holdout import rows_of
 from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.training.reports import Callback
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -101,7 +102,16 @@ class FittedBlend:
         return Parts(self.tree, network, self.neighbors if with_neighbors else None)
 
     def rank(
-        self, points: Rows, n: int, *, k: int, beam: int, threads: int, n_dropped: int = 0, cells: int = 1 << 18
+        self,
+        points: Rows,
+        n: int,
+        *,
+        k: int,
+        beam: int,
+        threads: int,
+        n_dropped: int = 0,
+        among: I32 | None = None,
+        cells: int = 1 << 18,
     ) -> Iterator[tuple[slice, I32, F32]]:
         """Yield blocks of points: their slice, their n best labels and the scores, best first.
 
@@ -113,14 +123,17 @@ class FittedBlend:
             Beam width of the tree in training.
         n_dropped : int
             Number of labels that the caller drops afterwards.
+        among : ndarray, optional
+            Labels that are scored too; all candidates are then returned.
         cells : int
             Candidates, or neighbors, of a block: about 100 bytes each.
         """
         done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
-        for block in points.blocks(max(1, cells // max(n, k))):
+        n_best = n if among is None else 2 * n + len(among)
+        how: dict[str, Any] = {"k": k, "beam": beam, "threads": threads, "n_dropped": n_dropped, "among": among}
+        for block in points.blocks(max(1, cells // max(n_best, k))):
             own = slice(done, done + len(block))
-            proposed = propose(parts, block, n, k=k, beam=beam, threads=threads, n_dropped=n_dropped)
-            yield own, *combination.rank(proposed, n, self.seen.label_counts)
+            yield own, *combination.rank(propose(parts, block, n, **how), n_best, self.seen.label_counts)
             done = own.stop
 
     def combining(self, k: int) -> Combination | Version1Combination:
@@ -149,6 +162,7 @@ def fit_and_measure(
     resumes: bool = False,
     started: float | None = None,
     held_out: BlendHoldout | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on the hold-out, if there is one.
 
@@ -160,6 +174,8 @@ def fit_and_measure(
         Seed of the neighbors; tree, network and hold-out use `run_seed` of it.
     held_out : BlendHoldout, optional
         The hold-out; drawn by default.
+    callbacks : sequence of Callback
+        For the training of the final network.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
     """
@@ -200,6 +216,7 @@ def fit_and_measure(
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
                 shared=arrays_of(*points),
+                callbacks=callbacks,
                 **how,
             )
             if not limited or resumes or network_part.is_kept(network, enough):

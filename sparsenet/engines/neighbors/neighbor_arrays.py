@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import real
+from sparsenet.core.validation import integer, real
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
@@ -28,7 +28,9 @@ def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str,
         "labels.indptr": labels.indptr,
         "labels.indices": labels.indices,
         "weights": neighbors.weights,
-    }, {"rarity": neighbors.rarity, "power": neighbors.power}
+    }, {"rarity": neighbors.rarity, "power": neighbors.power} | (
+        {"n_centroids": neighbors.n_centroids} if neighbors.n_centroids else {}
+    )
 
 
 def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
@@ -36,6 +38,8 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
     if about is None:
         return None
     n_points, n_features, n_labels = shape
+    n_centroids = integer("n_centroids", about.get("n_centroids", 0), 0, n_labels)
+    n_points += n_centroids
     values, weights = arrays["index.data"].astype(np.float32), arrays["weights"]
     points = arrays["index.indices"]
     points = points.astype(np.int32) if points.dtype == np.uint16 else points
@@ -49,7 +53,7 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
     if not (np.isfinite(weights).all() and weights.min() >= 0):
         raise ModelError("the weights of features of the neighbors must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
-    return Neighbors(index, labels, weights, rarity, power)
+    return Neighbors(index, labels, weights, rarity, power, n_centroids=n_centroids)
 
 
 def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:

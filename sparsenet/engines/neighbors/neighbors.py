@@ -11,6 +11,7 @@ import numpy as np
 from sparsenet import kernels
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix, by_row, transpose
+from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.side_by_side import MAX_DENSE_CELLS, SideBySide, dense_ids, limit_dense
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.metrics.ranking import find_hits
@@ -37,12 +38,15 @@ class NeighborRules:
         Maximum numbers in the matrix of dense points.
     rarities : tuple of float
         Options of `Neighbors.rarity`; data with tf-idf contain an inverse frequency already.
-    powers, dense_powers : tuples of float
-        Options of `Neighbors.power`, and further ones for dense points, whose cosines may all be near one.
+    powers, dense_powers, centroid_powers : tuples of float
+        Options of `Neighbors.power`, and further ones for dense points, whose cosines may all be near one, and for
+        centroids, which are nearer than points.
     sample, first : int
         Points of the sample. The `first` of them choose the rarity, which needs a search for each option.
     best : Rule
         The best option wins, since no option is dearer than another.
+    better : Rule
+        Centroids must be better beyond chance, since they take more memory and time.
     """
 
     max_points: int = 4096
@@ -51,9 +55,11 @@ class NeighborRules:
     rarities: tuple[float, ...] = (0.0, 0.5, 1.0)
     powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 6.0)
     dense_powers: tuple[float, ...] = (10.0, 16.0, 25.0)
+    centroid_powers: tuple[float, ...] = (40.0, 64.0)
     sample: int = 1024
     first: int = 512
     best: Rule = field(default_factory=lambda: Rule("nDCG@5 of the neighbors", standard_errors=0.0))
+    better: Rule = field(default_factory=lambda: Rule("nDCG@5 of the neighbors", standard_errors=2.0, min_gain=0.002))
 
 
 RULES = NeighborRules()
@@ -68,7 +74,7 @@ class Neighbors:
     index : Rows
         The posting list of each feature, (d, n_points): points of unit length after weighing.
     labels : Rows
-        The labels of each point, (n_points, n_labels), all values 1.
+        The labels of each point, (n_points, n_labels), all values 1. The last of dense points may be centroids.
     weights : ndarray of shape (d,), float32
         Feature weights of a query.
     rarity : float
@@ -77,6 +83,10 @@ class Neighbors:
         Exponent of the cosine in a neighbor's weight.
     rules : NeighborRules
         Not saved: a loaded model has the default ones.
+    n_centroids : int
+        The number of centroids of labels at the end of the points.
+    centroids : LabelCentroids, optional
+        Not saved: the sums that leave a point out of its own centroids.
     """
 
     index: Rows
@@ -85,10 +95,18 @@ class Neighbors:
     rarity: float
     power: float
     rules: NeighborRules = RULES
+    n_centroids: int = 0
+    centroids: LabelCentroids | None = None
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={getattr(self, name):g}" for name in ("rarity", "power"))
-        return f"<Neighbors: {len(self.labels):,} points, {settings}>"
+        own = f" and {self.n_centroids:,} centroids" if self.n_centroids else ""
+        return f"<Neighbors: {self.n_points:,} points{own}, {settings}>"
+
+    @property
+    def n_points(self) -> int:
+        """The number of training points."""
+        return len(self.labels) - self.n_centroids
 
     @classmethod
     def learn(
@@ -122,7 +140,44 @@ class Neighbors:
         by_option = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
         options = [Option(f"{each:g}", each) for each in by_option]
         by_power = choose(options, by_option.__getitem__, rules.best)
-        return replace(found, power=by_power.value), {"rarity": by_rarity, "power": by_power}
+        found, sample = replace(found, power=by_power.value), np.concatenate((start, rest))
+        decisions = {"rarity": by_rarity, "power": by_power}
+        return found._or_with_centroids(points, limited, sample, k, threads, by_option[by_power.value], decisions)
+
+    def _or_with_centroids(
+        self,
+        points: Rows,
+        limited: Rows,
+        sample: I64,
+        k: int,
+        threads: int,
+        before: F64,
+        decisions: dict[str, Decision],
+    ) -> tuple[Neighbors, dict[str, Decision]]:
+        """Add the centroids of the labels to dense points, if the vote is better then.
+
+        `before` is the nDCG of each point of the `sample` without them.
+        """
+        rules = self.rules
+        if (
+            self._side_by_side is None
+            or np.count_nonzero(np.diff(transpose(self.labels).indptr)) * points.width > rules.max_cells
+        ):
+            return self, decisions
+        own = LabelCentroids.of(points, self.labels, threads)
+        both, labels = own.after(limited, self.labels)
+        more = replace(rules, max_cells=2 * rules.max_cells)
+        index, weights = _weigh_features(both, transpose(both), self.rarity, more)
+        found = Neighbors(index, labels, weights, self.rarity, self.power, rules, len(own.labels), own)
+        by_option = found._ndcg_by_power(sample, *found._nearest_others(points, sample, k, threads), threads)
+        options = [Option(f"{each:g}", each) for each in by_option]
+        by_power = choose(options, by_option.__getitem__, rules.best)
+        scores = {"points": before, "centroids": by_option[by_power.value]}
+        decision = choose([Option(name, name) for name in scores], scores.__getitem__, rules.better)
+        decisions = decisions | {"centroids": decision}
+        if decision.value == "points":
+            return self, decisions
+        return replace(found, power=by_power.value), decisions | {"power": by_power}
 
     def nearest(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Find the k nearest training points by inner product; return ids and products, best first."""
@@ -167,8 +222,8 @@ class Neighbors:
         return self._vote_weights(*self._nearest_others(points, sample, k, threads), self.power)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the fields without the cached properties and the rules."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "rules"}
+        """Pickle the fields without the cached properties and what is not saved."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("rules", "centroids")}
 
     @cached_property
     def _no_bias(self) -> F32:
@@ -178,13 +233,14 @@ class Neighbors:
     @cached_property
     def _side_by_side(self) -> SideBySide | None:
         """Return the dense matrix of the training points; None if they are sparse."""
-        ids = dense_ids(self.index, max_cells=self.rules.max_cells)
+        ids = dense_ids(self.index, max_cells=self.rules.max_cells * (2 if self.n_centroids else 1))
         return None if ids is None else SideBySide(self.index, ids)
 
     @property
     def _powers(self) -> tuple[float, ...]:
         """Return the options of `power`."""
-        return self.rules.powers + (() if self._side_by_side is None else self.rules.dense_powers)
+        dense = () if self._side_by_side is None else self.rules.dense_powers
+        return self.rules.powers + dense + (self.rules.centroid_powers if self.n_centroids else ())
 
     def _ndcg_by_power(self, sample: I64, near: I32, products: F32, threads: int, n_ranks: int = 5) -> dict[float, F64]:
         """Return the nDCG of the neighbors' vote on each point of `sample` for each power."""
@@ -197,8 +253,13 @@ class Neighbors:
 
     def _nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of training points; each point is excluded from its own neighbors."""
-        near, products = self.nearest(points.take(sample), k + 1, threads)
+        queries = points.take(sample)
+        near, products = self.nearest(queries, k + 1 + (k if self.n_centroids else 0), threads)
         products[near == sample[:, None]] = 0
+        if self.centroids is not None:
+            about = self.labels.take(sample), near, products, self.weights, _largest_values(queries), self.n_points
+            self.centroids.leave_one_out(queries, *about)
+            products, near = best_first(products, k + 1, products, near)
         return near, products
 
     def _vote_weights(self, near: I32, products: F32, power: float) -> Rows:

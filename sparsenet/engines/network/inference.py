@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.memory import check_cells
+from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.losses import SampledSoftmax, gives_log_odds
 from sparsenet.engines.network.model import Network
@@ -19,6 +20,25 @@ def topk(network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F
         scores -= network.log_totals(features, threads)[:, None]
         return labels, np.exp(scores)
     return labels, network.output.loss.probabilities(scores)
+
+
+def topk_among(
+    network: Network, features: Rows, labels: I32, k: int, threads: int, *, cells: int = 1 << 22
+) -> tuple[I32, F32]:
+    """Score only the given labels; return the k best of them for each point and their probabilities, best first.
+
+    A block of points has at most `cells` scores.
+    """
+    best, scores = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
+    done = 0
+    for block in features.blocks(max(1, cells // len(labels))):
+        own, candidates = slice(done, done + len(block)), np.tile(labels, (len(block), 1))
+        found = network.scores_of(block, candidates, threads)
+        best[own], scores[own] = best_first(found, k, candidates, found)
+        done = own.stop
+    if isinstance(network.output.loss, SampledSoftmax):
+        return best, np.exp(scores - network.log_totals(features, threads)[:, None])
+    return best, network.output.loss.probabilities(scores)
 
 
 def log_probabilities(network: Network, features: Rows, labels: I32, threads: int) -> F32:

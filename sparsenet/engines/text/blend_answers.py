@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,26 @@ class BlendAnswers:
             found, probabilities = self._probable(points, k, threads)
             labels.append(found)
             values.append(probabilities)
+        return np.concatenate(labels), np.concatenate(values)
+
+    def topk_among(self, texts: list[str], among: I32, k: int, threads: int) -> tuple[I32, F32]:
+        """See `LinearAnswers`. The labels are scored next to the usual candidates."""
+        labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
+        seen, model = self.model.fitted.seen, self.model
+        is_given = np.isin(np.arange(self.n_labels), among)
+        for points in self._points(texts, threads):
+            found, p = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
+            how: dict[str, Any] = {"k": model.n_neighbors, "beam": model.beam, "threads": threads, "among": among}
+            for own, candidates, scores in model.fitted.rank(points, self.n_candidates, **how):
+                values_of_all = self._probabilities(candidates, scores)
+                order = np.argsort(~is_given[candidates], axis=1, kind="stable")[:, :k]
+                found[own] = np.take_along_axis(candidates, order, axis=1)
+                p[own] = np.take_along_axis(values_of_all, order, axis=1)
+            seen.answer_blank(points, found, None, among)
+            blank = seen.blank(points)
+            p[blank] = self._frequencies()[found[blank]]
+            labels.append(found)
+            values.append(p)
         return np.concatenate(labels), np.concatenate(values)
 
     def winners(self, texts: list[str], threads: int) -> I32:
@@ -125,16 +146,17 @@ class BlendAnswers:
 
     def _probable(self, points: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels of points and their probabilities, (n, k) each, best first."""
-        seen, combination = self.model.fitted.seen, self.model.fitted.combination
-        n = max(k, self.n_candidates)
-        labels, scores = self._ranked(points, n, threads)
-        if self.exclusive:
-            p = combination.exclusive_probabilities(scores)
-        else:
-            p = combination.probabilities(scores, seen.label_counts[labels])
-        blank = seen.blank(points)
+        labels, scores = self._ranked(points, max(k, self.n_candidates), threads)
+        p, blank = self._probabilities(labels, scores), self.model.fitted.seen.blank(points)
         p[blank] = self._frequencies()[labels[blank]]
         return labels[:, :k], p[:, :k]
+
+    def _probabilities(self, labels: I32, scores: F32) -> F32:
+        """Return the probabilities of all candidates, best first."""
+        combination = self.model.fitted.combination
+        if self.exclusive:
+            return combination.exclusive_probabilities(scores)
+        return combination.probabilities(scores, self.model.fitted.seen.label_counts[labels])
 
     def _frequencies(self) -> F32:
         """Return the probability of each label for a text without known features."""

@@ -93,6 +93,16 @@ class LinearAnswers:
             values.append(np.take_along_axis(found, order, axis=1))
         return np.concatenate(labels), np.concatenate(values)
 
+    def topk_among(self, texts: list[str], among: I32, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the k best of some labels, ascending, and their probabilities, (n, k) each, best first."""
+        labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
+        for scores in self._blocks(texts, threads):
+            found = self._probabilities(scores)[:, among]
+            order = _largest(found, k)
+            labels.append(among[order])
+            values.append(np.take_along_axis(found, order, axis=1))
+        return np.concatenate(labels), np.concatenate(values)
+
     def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
         """Return the labels above a probability, best first, and row pointers; None: the fitted threshold."""
         labels, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]

@@ -14,7 +14,7 @@ from scipy import sparse
 from sparsenet import kernels
 from sparsenet.core.matrices import canonical
 from sparsenet.core.memory import arrays_of, check_cells
-from sparsenet.core.ranked import is_hit
+from sparsenet.core.ranked import best_first, is_hit
 from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.linear import calibrating
@@ -273,6 +273,30 @@ class NetworkAnswers:
             labels.append(found)
             values.append(probabilities)
         return np.concatenate(labels), np.concatenate(values)
+
+    def topk_among(self, texts: list[str], among: I32, k: int, threads: int) -> tuple[I32, F32]:
+        """See `LinearAnswers`. Exclusive labels outside the competing ones have a probability of 0."""
+        labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
+        for points in self._points(texts, threads, step=max(1, min(4096, self.max_cells // len(among)))):
+            candidates = np.tile(among, (len(points), 1))
+            scores = self.model.network.scores_of(points, candidates, threads)
+            blank = self.model.stats.blank(points)
+            scores[blank] = self._frequency_scores(self.model.stats.shares()[among])
+            best, scores = best_first(scores, k, candidates, scores)
+            labels.append(best)
+            values.append(self._probabilities_of(points, best, scores, threads))
+        return np.concatenate(labels), np.concatenate(values)
+
+    def _probabilities_of(self, points: Rows, labels: I32, scores: F32, threads: int) -> F32:
+        """Return the probabilities of labels with these scores; exclusive ones compete with the best of all labels."""
+        if not self.exclusive:
+            return self.model.calibration.probabilities(scores, exclusive=False)
+        rivals, p = self._probable(points, min(self.competing, self.n_labels), threads)
+        found = np.zeros_like(scores)
+        for row, own in enumerate(labels):
+            place = {label: number for number, label in enumerate(rivals[row].tolist())}
+            found[row] = [p[row, place[label]] if label in place else 0 for label in own.tolist()]
+        return found
 
     def winners(self, texts: list[str], threads: int) -> I32:
         """See `LinearAnswers`."""

@@ -11,6 +11,7 @@ import numpy as np
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
 from sparsenet.engines.tree.machines import Level, Rules, search, train
+from sparsenet.engines.tree.restricting import restricted
 from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, Shape, grow
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
@@ -22,6 +23,8 @@ from sparsenet.kernels.types import F32, I32, I64
 SLOPE, SHIFT = np.float32(-2.5), np.float32(2.8)
 #: Block size of `all_logits`, in points times leaves: about 40 bytes each.
 CELLS_AT_A_TIME = 1 << 18
+#: Maximum number of labels that a restricted search scores without exception.
+EXACT = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -52,22 +55,30 @@ class FittedTree:
     seen: LabelStats
     validation: Mapping[str, float] | None = None
 
-    def rank(self, points: Rows, k: int, *, beam: int, threads: int) -> tuple[I32, F32]:
+    def rank(self, points: Rows, k: int, *, beam: int, threads: int, among: I32 | None = None) -> tuple[I32, F32]:
         """Return the k best labels of each point, (n, k), best first, and the logarithms of their probabilities.
 
-        The beam is doubled for points that meet fewer than k labels. Labels without training points come last.
+        The beam is doubled for points that meet fewer than k labels. Labels without training points come last. Only
+        labels `among` the given ones, distinct and ascending, are ranked. Each of them is scored if these are at most
+        `EXACT`.
         """
-        names = self.shape.labels
+        names, levels, labels = self.shape.labels, self.levels, np.arange(len(self.target.classes), dtype=np.int32)
+        if among is not None:
+            names, levels = restricted(self.shape, self.levels, among)
+            beam, labels = (max(beam, len(among)) if len(among) <= EXACT else beam), among
         in_tree = min(k, len(names))
-        labels, scores = search(self.levels, points, beam, in_tree, threads, names)
-        while np.any(labels[:, -1] < 0):  # some points met fewer than k
-            beam, few = 2 * beam, np.flatnonzero(labels[:, -1] < 0)
-            labels[few], scores[few] = search(self.levels, points.take(few), beam, in_tree, threads, names)
+        if in_tree == 0:
+            found, scores = np.empty((len(points), 0), np.int32), np.empty((len(points), 0), np.float32)
+        else:
+            found, scores = search(levels, points, beam, in_tree, threads, names)
+            while np.any(found[:, -1] < 0):  # some points met fewer than k
+                beam, few = 2 * beam, np.flatnonzero(found[:, -1] < 0)
+                found[few], scores[few] = search(levels, points.take(few), beam, in_tree, threads, names)
         if k > in_tree:
-            others = np.setdiff1d(np.arange(len(self.target.classes), dtype=np.int32), names)[: k - in_tree]
-            labels = np.hstack((labels, np.tile(others, (len(labels), 1))))
-            scores = np.hstack((scores, np.full((len(labels), k - in_tree), -np.inf, np.float32)))
-        return labels, scores
+            others = np.setdiff1d(labels, names)[: k - in_tree]
+            found = np.hstack((found, np.tile(others, (len(found), 1))))
+            scores = np.hstack((scores, np.full((len(scores), k - in_tree), -np.inf, np.float32)))
+        return found, scores
 
     def all_logits(self, points: Rows, *, beam: int, threads: int) -> Iterator[tuple[I64, I32, F32]]:
         """Yield blocks of points: numbers of their rows, labels that the beam meets (-1 for none), and their logits."""

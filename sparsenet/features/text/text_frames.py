@@ -73,6 +73,15 @@ def texts_in(X: Any, known: KnownColumns | None) -> Any:
     return _texts(X, known["text"])
 
 
+def frame_labels(X: Any, known: KnownColumns | None) -> Any:
+    """Return the column of labels that a model learnt from, of a data frame."""
+    target = None if known is None else known["target"]
+    if target is None or not _names(X):
+        raise ValueError("y must be passed: only a file or data frame with the learnt column of labels may stand alone")
+    _check(_names(X), "target", [target], f"the model learnt the labels from {target!r}; pass y instead")
+    return X[target]
+
+
 def joined_columns(X: Any) -> Any:
     """Return the texts of all columns of a data frame or two-dimensional array; anything else unchanged."""
     names = _names(X)

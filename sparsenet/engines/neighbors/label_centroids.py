@@ -1,0 +1,79 @@
+"""Centroids of labels as further points to compare dense points with.
+
+With few points a label, the mean of a label's embeddings is nearer to a new point than each of them, since their noise
+cancels out. As neighbors, centroids vote for their label like points do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsenet.core.centroids import centroids
+from sparsenet.core.rows import Rows, as_matrix, transpose
+from sparsenet.kernels.types import F32, I32, I64
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCentroids:
+    """The sums of each label's points.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (m,)
+        The labels that have points, ascending.
+    sums : ndarray of shape (m, d)
+    """
+
+    labels: I32
+    sums: F32
+
+    @classmethod
+    def of(cls, points: Rows, labels: Rows, threads: int) -> LabelCentroids:
+        """Sum the points of each label."""
+        by_label = transpose(labels)
+        used = np.flatnonzero(np.diff(by_label.indptr))
+        summed = centroids(points, by_label.take(used), points.width, threads)
+        return cls(used.astype(np.int32), as_matrix(summed).toarray())
+
+    def after(self, points: Rows, labels: Rows) -> tuple[Rows, Rows]:
+        """Append a point for each centroid, and its label."""
+        n, width = self.sums.shape
+        dense = Rows(np.arange(n + 1) * width, np.tile(np.arange(width, dtype=np.int32), n), self.sums.ravel(), width)
+        own = Rows(np.arange(n + 1), self.labels, np.ones(n, np.float32), labels.width)
+        return _concatenated(points, dense), _concatenated(labels, own)
+
+    def leave_one_out(
+        self, points: Rows, labels: Rows, near: I32, products: F32, weights: F32, largest: F32, n_points: int
+    ) -> None:
+        """Replace the products of points with centroids of their own labels by those without the point itself.
+
+        Parameters
+        ----------
+        near, products : (n, k)
+            The neighbors of the points, those from `n_points` on centroids, and their inner products.
+        weights : ndarray of shape (d,)
+            Weights of the features.
+        largest : ndarray of shape (n,)
+            By what the points are divided.
+        """
+        dense = as_matrix(points).toarray() * weights
+        number = np.maximum(near.astype(np.int64) - n_points, 0)
+        owned = np.zeros(near.shape, np.bool_)
+        for row in range(len(points)):
+            own = labels.indices[labels.indptr[row] : labels.indptr[row + 1]]
+            owned[row] = (near[row] >= n_points) & np.isin(self.labels[number[row]], own)
+        rows, places = np.nonzero(owned)
+        others = self.sums[number[rows, places]] * weights - dense[rows]
+        lengths = np.sqrt(np.einsum("ij,ij->i", others, others))
+        found = np.einsum("ij,ij->i", others, dense[rows]) / np.where(lengths > 0, lengths, 1)
+        alone = lengths <= 1e-4 * np.sqrt(np.einsum("ij,ij->i", dense[rows], dense[rows]))
+        products[rows, places] = np.where(alone, 0, np.maximum(found / largest[rows], 0))
+
+
+def _concatenated(first: Rows, second: Rows) -> Rows:
+    """Append rows to rows."""
+    indptr: I64 = np.concatenate((first.indptr, first.indptr[-1] + second.indptr[1:]))
+    indices = np.concatenate((first.indices[: first.indptr[-1]], second.indices))
+    return Rows(indptr, indices, np.concatenate((first.data[: first.indptr[-1]], second.data)), first.width)

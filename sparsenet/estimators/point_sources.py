@@ -1,0 +1,129 @@
+"""Take points and their labels from files and data sets, as `fit` and the answers of the point classifiers do."""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from sparsenet.data.auto import read
+from sparsenet.data.dataset import Dataset
+from sparsenet.data.errors import DataError
+from sparsenet.data.formats import is_npz, text_format
+from sparsenet.features.targets import Target
+
+#: The suffix of a NumPy array, which is mapped into memory.
+NUMPY = ".npy"
+
+
+def is_source(X: Any) -> bool:
+    """Return whether X is a file or a data set, which may hold labels."""
+    return isinstance(X, str | os.PathLike | Dataset)
+
+
+def training_points(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return X and y; those of a file or data set if X is one."""
+    if not is_source(X):
+        return X, y
+    name, points = _name(X), _points(X)
+    if not isinstance(points, Dataset):
+        return points, _given(y, name)
+    if points.Y.nnz or y is None:
+        _refuse_second(y, name)
+        return points.X, _labels(points, name)
+    return points.X, y
+
+
+def query_points(X: Any, n_features: int) -> Any:
+    """Return X, or the points of a file or data set, at least `n_features` wide."""
+    if not is_source(X):
+        return X
+    points = _points(X, n_features=n_features, with_labels=False)
+    return _widened(points.X, n_features) if isinstance(points, Dataset) else points
+
+
+def labelled_points(X: Any, y: Any, n_features: int, target: Target) -> tuple[Any, Any]:
+    """Return X and y to compare a model's answers with; those of a file or data set if X is one.
+
+    Labels of a file are column numbers, or names if the model learnt names.
+    """
+    if not is_source(X):
+        return X, y
+    of_columns = target.kind in ("dense", "sparse")
+    name = _name(X)
+    widths = {"n_features": n_features} | ({"n_labels": len(target.classes)} if of_columns else {})
+    points = _points(X, **widths)
+    if not isinstance(points, Dataset):
+        return points, _given(y, name)
+    features = _widened(points.X, n_features)
+    if not points.Y.nnz and y is not None:
+        return features, y
+    _refuse_second(y, name)
+    if not of_columns:
+        return features, _named(points)
+    if points.classes is not None:
+        raise ValueError(f"the labels of {name} have names, but the model learnt an indicator: pass X and y")
+    return features, _widened(points.Y, len(target.classes))
+
+
+def _name(X: Any) -> str:
+    return "the Dataset" if isinstance(X, Dataset) else repr(os.fspath(X))
+
+
+def _points(X: Any, **options: Any) -> Any:
+    """Return the data set of a file, or the array of a .npy file."""
+    if isinstance(X, Dataset):
+        return X
+    path = os.fspath(X)
+    if text_format(path):
+        problem = "is a table: TableClassifier trains on its columns, and TextClassifier on its texts"
+        raise DataError(path, None, problem)
+    if path.lower().endswith(NUMPY):
+        try:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise DataError(path, None, f"is no array that NumPy can map into memory: {error}") from None
+    if is_npz(path):
+        options.pop("n_labels", None)
+        options.pop("with_labels", None)
+    found = read(path, **options)
+    assert isinstance(found, Dataset)
+    return found
+
+
+def _given(y: Any, name: str) -> Any:
+    if y is None:
+        raise ValueError(f"{name} holds no labels: pass y")
+    return y
+
+
+def _refuse_second(y: Any, name: str) -> None:
+    if y is not None:
+        raise ValueError(f"y must be None if X is {name}, which holds its labels")
+
+
+def _labels(points: Dataset, name: str) -> Any:
+    """Return labels as columns, or by their names in the file: one a point if every point has one."""
+    if points.Y.nnz == 0:
+        raise ValueError(f"{name} holds no labels: pass y, or read both files with sparsenet.data.read_pair")
+    if points.classes is None:
+        return points.Y
+    return points.y if (np.diff(points.Y.indptr) == 1).all() else _named(points)
+
+
+def _named(points: Dataset) -> list[list[Any]]:
+    """Return the labels of each point by their names in the file."""
+    ids = points.Y.indices
+    names = (ids if points.classes is None else points.classes[ids]).tolist()
+    return [names[begin:end] for begin, end in pairwise(points.Y.indptr.tolist())]
+
+
+def _widened(matrix: Any, width: int) -> Any:
+    """Add empty columns: a file may not have the last features or labels of the model."""
+    if not hasattr(matrix, "tocsr") or matrix.shape[1] >= width:
+        return matrix
+    csr = csr_array(matrix)
+    return csr_array((csr.data, csr.indices, csr.indptr), shape=(csr.shape[0], width))
