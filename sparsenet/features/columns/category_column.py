@@ -1,0 +1,160 @@
+"""Categories: one value of a set in each cell, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import is_unicode
+from sparsenet.features.columns.cells import Cells, DistinctCells, shown
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
+from sparsenet.kernels.types import F64, I64, Arrays
+from sparsenet.storage.format import ModelError
+from sparsenet.storage.strings import pack_strings, unpack_strings
+
+#: A value of one row shows nothing about other rows; together such values show what an unseen value means.
+MIN_ROWS = 2
+#: Most codes that gradient boosting takes.
+MAX_CODES = 255
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The values of a column that have a feature of their own, most frequent first.
+
+    Rare values, and values that were not in the training rows, share one feature.
+
+    Attributes
+    ----------
+    values : list of str
+    counts : ndarray of int64
+        Training rows of each value.
+    """
+
+    values: list[str]
+    counts: I64
+
+    @classmethod
+    def learn(cls, distinct: DistinctCells) -> Categories:
+        """Take the values of at least `MIN_ROWS` rows."""
+        counts = distinct.counts()
+        kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] >= MIN_ROWS]
+        order = sorted(kept, key=lambda i: (-counts[i], distinct.values[i]))
+        return cls([distinct.values[i] for i in order], counts[np.array(order, np.int64)])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @cached_property
+    def numbers(self) -> dict[str | None, int]:
+        """The number of each value, and of missing cells."""
+        return {**{value: number for number, value in enumerate(self.values)}, None: self.missing}
+
+    @property
+    def pooled(self) -> int:
+        """The number of rare and unseen values."""
+        return len(self.values)
+
+    @property
+    def missing(self) -> int:
+        """The number of missing cells."""
+        return len(self.values) + 1
+
+    @property
+    def n_codes(self) -> int:
+        """Number of values, with those that share a number."""
+        return len(self.values) + 2
+
+    def of(self, values: list[str | None]) -> I64:
+        """Return the number of each value."""
+        get, pooled = self.numbers.get, self.pooled
+        return np.fromiter((get(value, pooled) for value in values), np.int64, len(values))
+
+    def value_name(self, number: int) -> str:
+        """Return the value of a number, for explanations."""
+        if number < len(self):
+            return shown(self.values[number])
+        return "(rare or new)" if number == self.pooled else "(missing)"
+
+    def state(self) -> Arrays:
+        """Return the values and counts as arrays."""
+        return {**pack_strings(self.values, "values"), "counts": self.counts}
+
+    @classmethod
+    def restore(cls, arrays: Arrays) -> Categories:
+        """Restore and check what `state` returned."""
+        values, counts = unpack_strings(arrays, "values"), arrays["counts"]
+        if counts.dtype != np.int64 or counts.shape != (len(values),) or counts.min(initial=1) < 1:
+            raise ModelError(f"the counts of categories must be a positive whole number for each of {len(values)}")
+        if len(set(values)) < len(values):
+            raise ModelError("two categories of a column have the same name")
+        return cls(values, counts)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CategoryColumn(ColumnEncoder):
+    """A column with one category in each cell."""
+
+    type = "category"
+    categories: Categories
+
+    @classmethod
+    def learn(cls, cells: Cells, summary: ColumnSummary) -> CategoryColumn:
+        """Learn the frequent categories of cells."""
+        return cls(name=cells.name, summary=summary, categories=Categories.learn(checked_texts(cells)))
+
+    @property
+    def n_features(self) -> int:
+        """Number of sparse features."""
+        return self.categories.n_codes
+
+    def part(self, cells: Cells, threads: int) -> Rows:
+        """Return a flag for the category of each cell."""
+        n = len(cells)
+        return Rows(np.arange(n + 1), self._numbers_of(cells).astype(np.int32), np.ones(n, np.float32), self.n_features)
+
+    def _numbers_of(self, cells: Cells) -> I64:
+        distinct = cells.texts()
+        found: I64 = self.categories.of(distinct.values)[distinct.codes]
+        return found
+
+    @property
+    def codes(self) -> tuple[bool, ...]:
+        """The code; with more categories than codes, also the frequency."""
+        return (True,) if len(self.categories) < MAX_CODES else (True, False)
+
+    def numbers(self, cells: Cells) -> F64:
+        """Return the codes of frequent categories, the last one for all others, and the logs of training rows."""
+        number = self._numbers_of(cells)
+        code = np.where(number == self.categories.missing, np.nan, np.minimum(number, MAX_CODES - 1))
+        if len(self.codes) == 1:
+            return code[:, None]
+        counts = np.concatenate((self.categories.counts, (1, np.nan)))
+        return np.column_stack((code, np.log(counts)[number]))
+
+    def feature_name(self, feature: int) -> str:
+        """Return the name of a feature."""
+        return f"{self.name} = {self.categories.value_name(feature)}"
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the categories as arrays."""
+        return self.categories.state(), {}
+
+    @classmethod
+    def restore(cls, name: str, summary: ColumnSummary, arrays: Arrays, about: Mapping[str, Any]) -> CategoryColumn:
+        """Restore and check what `state` returned."""
+        return cls(name=name, summary=summary, categories=Categories.restore(arrays))
+
+
+def checked_texts(cells: Cells) -> DistinctCells:
+    """Return the numbered categories in cells; refuse strings that a model file cannot hold."""
+    distinct = cells.texts()
+    for number, value in enumerate(distinct.values):
+        if value is not None and not is_unicode(value):
+            cells.refuse(distinct.first_row(number), "half of a surrogate pair, which UTF-8 cannot encode: replace it")
+    return distinct

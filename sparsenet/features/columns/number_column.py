@@ -1,0 +1,196 @@
+"""Numbers: a robust standard score, and a piecewise linear basis between quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sparsenet.core.rows import Rows
+from sparsenet.core.validation import boolean, real
+from sparsenet.features.columns.cell_numbers import numbers_in
+from sparsenet.features.columns.cells import Cells
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
+from sparsenet.kernels.types import F32, F64, I32, Arrays
+from sparsenet.storage.format import ModelError
+
+#: Most knots of a column, and the least rows for each: fewer rows would show noise between knots.
+MAX_KNOTS, ROWS_PER_KNOT = 32, 8
+#: Most distinct numbers of which each gets a knot of its own, so that a linear model can tell them apart.
+MAX_VALUES = 64
+#: Bound of the standard score: far outliers must not outweigh all other columns.
+MAX_SCORE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class NumberBasis:
+    """The features of one number.
+
+    A number x has a standard score, of ``arcsinh((x - centre) / spread)``, which is linear near the median and
+    logarithmic in heavy tails. It also lies between two knots and has a share of each, so that a linear model can
+    learn any piecewise linear function. The features are: the score, whether the number is missing, and the knots.
+
+    Attributes
+    ----------
+    knots : ndarray of float64
+        Ascending; the lowest and highest are the ends of the training rows.
+    centre, spread, mean, deviation : float
+        Median and quartile spread of the numbers; mean and deviation of the transformed numbers.
+    """
+
+    knots: F64
+    centre: float
+    spread: float
+    mean: float
+    deviation: float
+
+    @classmethod
+    def learn(cls, numbers: F64) -> NumberBasis:
+        """Fit a basis to numbers, of which NaN are missing."""
+        there = numbers[~np.isnan(numbers)]
+        finite = there[np.isfinite(there)]
+        if not len(finite):
+            return cls(np.empty(0), 0.0, 1.0, 0.0, 1.0)
+        clipped = np.clip(there, finite.min(), finite.max())
+        low, centre, high = np.quantile(clipped, (0.25, 0.5, 0.75))
+        spread = _usable(high / 1.349 - low / 1.349) or _usable(_deviation(clipped)) or 1.0
+        score = np.arcsinh((clipped / spread) - (centre / spread))
+        mean, deviation = float(score.mean()), float(score.std())
+        return cls(_knots(clipped), float(centre), spread, mean, _usable(deviation) or 1.0)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return 2 + len(self.knots)
+
+    def block(self, numbers: F64) -> tuple[I32, F32]:
+        """Return the features of numbers and their values, (n, 4) each; a value of zero is no entry."""
+        features, values = np.zeros((len(numbers), 4), np.int32), np.zeros((len(numbers), 4), np.float32)
+        missing = np.isnan(numbers)
+        features[:, 1], values[:, 1] = 1, missing
+        if len(self.knots) < 2:
+            return features, values
+        x = np.clip(np.where(missing, self.knots[0], numbers), self.knots[0], self.knots[-1])
+        score = (np.arcsinh(x / self.spread - self.centre / self.spread) - self.mean) / self.deviation
+        left = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, len(self.knots) - 2)
+        share = (x - self.knots[left]) / self._gaps[left]
+        there = ~missing
+        values[:, 0] = np.clip(score, -MAX_SCORE, MAX_SCORE) * there
+        features[:, 2], values[:, 2] = left + 2, (1 - share) * there
+        features[:, 3], values[:, 3] = left + 3, share * there
+        return features, values
+
+    @cached_property
+    def _gaps(self) -> F64:
+        return np.diff(self.knots)
+
+    def feature_name(self, feature: int) -> str:
+        """Return the name of a feature, without the column's."""
+        return ("score", "missing")[feature] if feature < 2 else f"near {self.knots[feature - 2]:.6g}"
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the basis as arrays and JSON."""
+        numbers = {name: getattr(self, name) for name in ("centre", "spread", "mean", "deviation")}
+        return {"knots": self.knots}, numbers
+
+    @classmethod
+    def restore(cls, arrays: Arrays, about: Mapping[str, Any]) -> NumberBasis:
+        """Restore and check what `state` returned."""
+        knots, largest = arrays["knots"], float(np.finfo(np.float64).max)
+        if knots.dtype != np.float64 or knots.ndim != 1 or not np.isfinite(knots).all() or (np.diff(knots) <= 0).any():
+            raise ModelError("the knots of a number must be finite, ascending and of float64")
+        centre, mean = (real(name, about[name], -largest, largest) for name in ("centre", "mean"))
+        spread, deviation = (real(name, about[name], 0, largest, open_low=True) for name in ("spread", "deviation"))
+        return cls(knots, centre, spread, mean, deviation)
+
+
+def _usable(spread: float) -> float:
+    """Return a spread, or 0 if it is too small or too large to divide by."""
+    return float(spread) if 1e-300 < spread < 1e300 else 0.0
+
+
+def _deviation(numbers: F64) -> float:
+    with np.errstate(over="ignore"):
+        return float(numbers.std())
+
+
+def _knots(numbers: F64) -> F64:
+    """Return the knots: all distinct numbers if they are few, else quantiles."""
+    ordered = np.sort(numbers)
+    distinct = ordered[np.concatenate(([True], ordered[1:] > ordered[:-1]))]
+    most = int(np.clip(len(numbers) // ROWS_PER_KNOT, 2, MAX_VALUES))
+    if len(distinct) <= most:
+        return distinct
+    places = np.linspace(0, len(ordered) - 1, min(most, MAX_KNOTS)).round().astype(np.int64)
+    knots: F64 = np.unique(ordered[places])
+    return knots
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NumberColumn(ColumnEncoder):
+    """A column of numbers.
+
+    Attributes
+    ----------
+    basis : NumberBasis
+    is_strict : bool
+        Whether a cell that holds no number is an error; otherwise it is missing.
+    """
+
+    type = "number"
+    basis: NumberBasis
+    is_strict: bool
+
+    @classmethod
+    def learn(cls, cells: Cells, summary: ColumnSummary, *, is_strict: bool) -> NumberColumn:
+        """Learn the distribution of the numbers in cells."""
+        numbers = checked_numbers(cells, is_strict=is_strict)
+        return cls(name=cells.name, summary=summary, basis=NumberBasis.learn(numbers), is_strict=is_strict)
+
+    @property
+    def n_features(self) -> int:
+        """Number of sparse features."""
+        return self.basis.n_features
+
+    def part(self, cells: Cells, threads: int) -> Rows:
+        """Return the features of the numbers in cells."""
+        return padded(*self.basis.block(checked_numbers(cells, is_strict=self.is_strict)), self.n_features)
+
+    @property
+    def codes(self) -> tuple[bool, ...]:
+        """One column of numbers."""
+        return (False,)
+
+    def numbers(self, cells: Cells) -> F64:
+        """Return the numbers, infinite ones cut to the ends of the training rows."""
+        numbers = checked_numbers(cells, is_strict=self.is_strict)
+        ends = (self.basis.knots[0], self.basis.knots[-1]) if len(self.basis.knots) else (0.0, 0.0)
+        low, high = (np.where(np.isinf(numbers), end, numbers) for end in ends)
+        return np.where(numbers < 0, low, high)[:, None]
+
+    def feature_name(self, feature: int) -> str:
+        """Return the name of a feature."""
+        return f"{self.name} {self.basis.feature_name(feature)}"
+
+    def state(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the basis as arrays and JSON."""
+        arrays, about = self.basis.state()
+        return arrays, {**about, "is_strict": self.is_strict}
+
+    @classmethod
+    def restore(cls, name: str, summary: ColumnSummary, arrays: Arrays, about: Mapping[str, Any]) -> NumberColumn:
+        """Restore and check what `state` returned."""
+        is_strict = boolean("is_strict", about["is_strict"])
+        return cls(name=name, summary=summary, basis=NumberBasis.restore(arrays, about), is_strict=is_strict)
+
+
+def checked_numbers(cells: Cells, *, is_strict: bool) -> F64:
+    """Return the numbers in cells; refuse other cells, or count them as missing."""
+    numbers, strays = numbers_in(cells)
+    if len(strays) and is_strict:
+        advice = f"correct it, or pass types={{{cells.name!r}: 'category'}}"
+        cells.refuse(int(strays[0]), f"the column's type is 'number': {advice}")
+    return numbers

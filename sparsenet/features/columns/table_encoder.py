@@ -1,0 +1,164 @@
+"""Learn the columns of a table, and encode its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sparsenet.core.rows import Rows
+from sparsenet.data.errors import cut
+from sparsenet.data.frames import Frame
+from sparsenet.features.columns.category_column import CategoryColumn
+from sparsenet.features.columns.cells import Cells
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, side_by_side
+from sparsenet.features.columns.column_types import (
+    ColumnProfile,
+    InferredType,
+    check_given,
+    given_type,
+    infer_type,
+)
+from sparsenet.features.columns.date_column import DateColumn
+from sparsenet.features.columns.ignored_column import IgnoredColumn
+from sparsenet.features.columns.number_column import NumberColumn
+from sparsenet.features.columns.several_column import SeveralColumn
+from sparsenet.features.columns.text_column import TextColumn
+from sparsenet.kernels.types import F64, I32, Bools
+
+#: Rows encoded at a time: their blocks of features should stay in the caches.
+ROWS_AT_A_TIME = 1 << 15
+
+Learner = Callable[[Cells, ColumnSummary, InferredType], ColumnEncoder]
+_LEARNERS: dict[str, Learner] = {
+    "number": lambda cells, summary, found: NumberColumn.learn(cells, summary, is_strict=found.is_strict),
+    "category": lambda cells, summary, _: CategoryColumn.learn(cells, summary),
+    "categories": lambda cells, summary, found: _several(cells, summary, found),
+    "ids": lambda cells, summary, found: _several(cells, summary, found),
+    "date": lambda cells, summary, found: DateColumn.learn(
+        cells, summary, order=found.detail or "year first", is_strict=found.is_strict
+    ),
+    "text": lambda cells, summary, _: TextColumn.learn(cells, summary),
+    "ignore": lambda cells, summary, _: IgnoredColumn(name=cells.name, summary=summary),
+}
+
+
+def _several(cells: Cells, summary: ColumnSummary, found: InferredType) -> SeveralColumn:
+    return SeveralColumn.learn(cells, summary, kind=found.type, separator=found.detail)
+
+
+@dataclass(frozen=True, eq=False)
+class TableEncoder:
+    """The learnt columns of a table.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnEncoder
+        In the order of the frame.
+    """
+
+    columns: tuple[ColumnEncoder, ...]
+
+    @classmethod
+    def learn(cls, frame: Frame, types: Mapping[str, str | InferredType]) -> TableEncoder:
+        """Learn the columns of a frame: of the given `types`, and of inferred ones where none is given."""
+        if not len(frame):
+            raise ValueError(f"{frame.source} has no rows: a table to learn from needs at least one")
+        check_given(frame.names, types)
+        return cls(tuple(_learnt(Cells.of(frame, name), types.get(name)) for name in frame.names))
+
+    @cached_property
+    def starts(self) -> I32:
+        """The first feature of each column, and the number of features at the end."""
+        return np.cumsum([0, *(column.n_features for column in self.columns)]).astype(np.int32)
+
+    @property
+    def n_features(self) -> int:
+        """Number of sparse features."""
+        return int(self.starts[-1])
+
+    @cached_property
+    def feature_columns(self) -> I32:
+        """The position in `columns` of each feature."""
+        return np.repeat(np.arange(len(self.columns), dtype=np.int32), np.diff(self.starts))
+
+    def feature_name(self, feature: int) -> str:
+        """Return the name of a feature, for explanations."""
+        column = int(self.feature_columns[feature])
+        return self.columns[column].feature_name(feature - int(self.starts[column]))
+
+    @property
+    def used(self) -> list[ColumnEncoder]:
+        """The columns that are not ignored."""
+        return [column for column in self.columns if column.type != "ignore"]
+
+    def require(self, frame: Frame) -> None:
+        """Refuse a frame without the columns that are used; others are ignored."""
+        for column in self.used:
+            if column.name not in frame:
+                there = cut(", ".join(map(repr, frame.names)) or "none", 300)
+                raise frame.error(f"the column {column.name!r} is missing, which the model needs; there are {there}")
+
+    def rows(self, frame: Frame, *, threads: int = 1) -> Rows:
+        """Return the sparse features of all columns."""
+        self.require(frame)
+        blocks = [self._block(frame, part, threads) for part in _slices(len(frame))]
+        if len(blocks) == 1:
+            return blocks[0]
+        ends = np.cumsum([0, *(block.indptr[-1] for block in blocks)])
+        indptr = [np.zeros(1, np.int64), *(b.indptr[1:] + end for b, end in zip(blocks, ends, strict=False))]
+        indices, data = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("indices", "data"))
+        return Rows(np.concatenate(indptr), indices, data, self.n_features)
+
+    def _block(self, frame: Frame, part: slice, threads: int) -> Rows:
+        cells = [Cells.of(frame, column.name).take(part) for column in self.used]
+        parts = [column.part(own, threads) for column, own in zip(self.used, cells, strict=True)]
+        return side_by_side(parts, part.stop - part.start)
+
+    def matrix(self, frame: Frame) -> tuple[F64, Bools]:
+        """Return numbers and category codes, (n, c) with NaN for missing, and the mask of columns with codes.
+
+        Codes are below 255. Texts and ids are only counted: gradient boosting has no use for thousands of columns.
+        """
+        self.require(frame)
+        found = [column.numbers(Cells.of(frame, column.name)) for column in self.used]
+        codes = [code for column in self.used for code in column.codes]
+        matrix = np.concatenate([np.empty((len(frame), 0)), *found], axis=1)
+        return matrix, np.array(codes, bool)
+
+    def describe(self) -> str:
+        """Return a table of the columns: name, type, reason, distinct values, missing cells, an example."""
+        header = ("column", "type", "distinct", "missing", "example", "why")
+        table = [header, *(_described(column) for column in self.columns)]
+        widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+        lines = [_line(cells, widths) for cells in table]
+        return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def _learnt(cells: Cells, kind: str | InferredType | None) -> ColumnEncoder:
+    """Learn one column."""
+    profile = ColumnProfile.of(cells)
+    found = kind if isinstance(kind, InferredType) else given_type(profile, kind) if kind else infer_type(profile)
+    return _LEARNERS[found.type](cells, profile.summary(found.why), found)
+
+
+def _slices(n: int) -> Iterator[slice]:
+    """Yield slices of rows to encode at a time; at least one."""
+    for begin in range(0, max(n, 1), ROWS_AT_A_TIME):
+        yield slice(begin, min(begin + ROWS_AT_A_TIME, n))
+
+
+def _described(column: ColumnEncoder) -> tuple[str, ...]:
+    summary = column.summary
+    return (column.name, column.type, f"{summary.n_distinct:,}", f"{summary.n_missing:,}", summary.example, summary.why)
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    """Join the cells of a line: counts to the right, all else to the left."""
+    aligned = (
+        cell.rjust(width) if place in (2, 3) else cell.ljust(width)
+        for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    )
+    return "  ".join(aligned).rstrip()
