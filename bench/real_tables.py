@@ -139,7 +139,9 @@ def superstore() -> Table:
 
 def titanic() -> Table:
     """Who survived."""
-    return Table(_csv("bokeh_sampledata", "_data/titanic_all.csv").drop(columns=["boat", "body"], errors="ignore"), "survived")
+    return Table(
+        _csv("bokeh_sampledata", "_data/titanic_all.csv").drop(columns=["boat", "body"], errors="ignore"), "survived"
+    )
 
 
 def penguins() -> Table:
@@ -231,9 +233,7 @@ def _scikit_learn(system: str, X: Any, threads: int, seed: int) -> Any:
     )
 
 
-def _boosted(
-    system: str, X: Any, y: Any, X_test: Any, threads: int, seed: int, cpu: float
-) -> tuple[Any, float]:
+def _boosted(system: str, X: Any, y: Any, X_test: Any, threads: int, seed: int, cpu: float) -> tuple[Any, float]:
     numbers = set(X.select_dtypes("number").columns)
     others = [name for name in X.columns if name not in numbers]
     X, X_test = X.copy(), X_test.copy()
@@ -306,7 +306,12 @@ def markdown(report: dict[str, Any]) -> str:
     """Show accuracy in % and CPU seconds of training, a row for each table and a column for each system."""
     runs = report["runs"]
     systems = list(dict.fromkeys(run["system"] for run in runs))
-    lines = [setting(report), "", "| table | rows | classes | " + " | ".join(systems) + " |", "|---" * (3 + len(systems)) + "|"]
+    lines = [
+        setting(report),
+        "",
+        "| table | rows | classes | " + " | ".join(systems) + " |",
+        "|---" * (3 + len(systems)) + "|",
+    ]
     for name in dict.fromkeys(run["data"] for run in runs):
         own = {run["system"]: run for run in runs if run["data"] == name}
         one = next((run for run in own.values() if "rows" in run), {"rows": 0, "classes": 0})

@@ -8,15 +8,17 @@ from typing import TypeAlias
 from sparsenet import storage
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.storage import ModelError
 from sparsenet.storage.parts import NO_MODEL, is_state
 
-Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier
+Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier | TableClassifier
 #: Classes by the name in the manifest.
 CLASSES: dict[object, type[Classifier]] = {
-    kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier)
+    kind.__name__: kind
+    for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier)
 }
 
 
@@ -30,7 +32,7 @@ def load(path: str | os.PathLike[str]) -> Classifier:
 
     Returns
     -------
-    ExtremeClassifier, TreeClassifier, BlendClassifier or TextClassifier
+    ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier or TableClassifier
 
     Raises
     ------

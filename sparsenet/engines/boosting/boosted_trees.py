@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,7 @@ class BoostedTrees:
     @cached_property
     def is_category(self) -> Bools:
         """Which columns hold category codes."""
-        return self.known.any(axis=1)
+        return np.asarray(self.known.any(axis=1))
 
     def scores(self, matrix: F64) -> F64:
         """Return the scores of each point, (n, n_outputs).
@@ -136,9 +137,20 @@ class BoostedTrees:
 def check_trees(trees: BoostedTrees, n_columns: int, n_classes: int) -> None:
     """Raise ModelError for arrays that would lead a walk out of a tree, or in a circle."""
     n_nodes, n_outputs = len(trees.feature), 1 if n_classes == 2 else n_classes
-    shapes = {"threshold": (n_nodes,), "left": (n_nodes,), "right": (n_nodes,), "missing_left": (n_nodes,)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "threshold": (n_nodes,),
+        "left": (n_nodes,),
+        "right": (n_nodes,),
+        "missing_left": (n_nodes,),
+    }
     shapes |= {"bits": (n_nodes,), "value": (n_nodes,), "known": (n_columns, WORDS), "baseline": (n_outputs,)}
-    types = {"roots": np.int32, "feature": np.int32, "threshold": np.float64, "left": np.int32, "right": np.int32}
+    types: dict[str, Any] = {
+        "roots": np.int32,
+        "feature": np.int32,
+        "threshold": np.float64,
+        "left": np.int32,
+        "right": np.int32,
+    }
     types |= {"missing_left": np.bool_, "bits": np.int32, "sets": np.uint32, "known": np.uint32}
     types |= {"value": np.float64, "baseline": np.float64}
     for name, dtype in types.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import combinations
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.members import AverageMember, Member
 from sparsenet.engines.table.table_options import METHODS, ONE_CLASS_ONLY, Labelled, Setting, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
-from sparsenet.engines.table.training_members import MemberTraining
+from sparsenet.engines.table.training_members import OF_BLEND, MemberTraining
+from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target
 from sparsenet.kernels.types import F64
@@ -34,6 +35,8 @@ class FittedTable:
         Statistics of the training rows.
     encoder : TableEncoder
         Encodes data frames.
+    background : TablePoints
+        Some training rows, to explain answers by.
     choices : mapping
         The decisions, by name.
     validation : mapping, optional
@@ -43,7 +46,8 @@ class FittedTable:
     member: Member
     target: Target
     seen: LabelStats
-    encoder: Any
+    encoder: TableEncoder
+    background: TablePoints
     choices: Mapping[str, Decision] = field(default_factory=dict)
     validation: Mapping[str, float] | None = None
 
@@ -142,17 +146,20 @@ def _chosen(
     decision = choose(named, lambda method: measured[method].score, rule)
     reasons = "".join(f"; {method} left out: {why}" for method, why in left_out.items())
     choices = {"method": decision._replace(why=decision.why + reasons)}
-    ranked = sorted(measured, key=lambda method: -measured[method].score.mean())
-    others = [method for method in ranked if method != decision.value]
-    if not exclusive or not others:
+    pairs = _pairs(measured) if exclusive else []
+    if not pairs:
         return (decision.value,), choices
-    pair = (decision.value, others[0])
-    scores = {(decision.value,): measured[decision.value].score, pair: _mean(measured, pair).exclusive_score(truth)}
-    both = [Option(decision.value, (decision.value,)), Option(f"average of {pair[0]} and {pair[1]}", pair)]
-    choices["average"] = choose(both, scores.__getitem__, rule)
-    chosen: tuple[str, ...] = choices["average"].value
-    choices["average"] = choices["average"]._replace(value=" and ".join(chosen) if len(chosen) > 1 else chosen[0])
-    return chosen, choices
+    scores: dict[tuple[str, ...], F64] = {(decision.value,): measured[decision.value].score}
+    scores |= {pair: _mean(measured, pair).exclusive_score(truth) for pair in pairs}
+    averages = [Option(f"average of {first} and {second}", (first, second)) for first, second in pairs]
+    found = choose([Option(decision.value, (decision.value,)), *averages], scores.__getitem__, rule)
+    choices["average"] = found._replace(value=" and ".join(found.value))
+    return found.value, choices
+
+
+def _pairs(measured: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the pairs of methods to average: a blend has combined its tree and its network already."""
+    return [(a, b) for a, b in combinations(measured, 2) if not (a in OF_BLEND and b in OF_BLEND)]
 
 
 def _final(
@@ -176,5 +183,4 @@ def _final(
 
 def _validation(answers: HeldAnswers, truth: Rows, *, exclusive: bool) -> dict[str, float]:
     """Return the accuracy, or the precision of the first label, on the held-out rows."""
-    score = answers.hits(truth) if exclusive else answers.shared_score(truth, (1,))
-    return {"accuracy" if exclusive else "P@1": round(float(score.mean()), 6)}
+    return {"accuracy" if exclusive else "P@1": round(float(answers.hits(truth).mean()), 6)}

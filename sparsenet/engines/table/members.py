@@ -121,6 +121,7 @@ class TreeMember(Member):
     kind = "tree"
     model: FittedTree
     exclusive: bool
+    n_features: int
 
     @property
     def n_labels(self) -> int:
@@ -145,6 +146,7 @@ class NetworkMember(Member):
     kind = "network"
     model: FittedNetwork
     exclusive: bool
+    n_features: int
 
     @property
     def n_labels(self) -> int:
@@ -164,6 +166,7 @@ class BlendMember(Member):
     kind = "blend"
     model: FittedBlend
     exclusive: bool
+    n_features: int
 
     @property
     def n_labels(self) -> int:

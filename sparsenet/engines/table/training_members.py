@@ -62,9 +62,7 @@ class MemberTraining:
     def _linear(self, train: Labelled, held: Labelled | None, setting: Setting) -> tuple[Member, Setting]:
         test = None if held is None else (held.points.rows, held.single)
         rules = self.options.linear
-        model = logistic.fit(
-            train.points.rows, train.single, self.n_labels, rules, held=test, cost=setting.cost
-        )
+        model = logistic.fit(train.points.rows, train.single, self.n_labels, rules, held=test, cost=setting.cost)
         return LinearMember(model), Setting(cost=model.cost)
 
     def _boosting(self, train: Labelled, held: Labelled | None, setting: Setting) -> tuple[Member, Setting]:
@@ -100,9 +98,9 @@ class MemberTraining:
         found: list[Member] = []
         for method in methods:
             if method == "blend":
-                found.append(BlendMember(blend, self.exclusive))
+                found.append(BlendMember(blend, self.exclusive, rows.width))
             elif method == "tree":
-                found.append(TreeMember(blend.tree, self.exclusive))
+                found.append(TreeMember(blend.tree, self.exclusive, rows.width))
             elif blend.network is not None:
-                found.append(NetworkMember(blend.network, self.exclusive))
+                found.append(NetworkMember(blend.network, self.exclusive, rows.width))
         return found

@@ -12,13 +12,13 @@ import numpy as np
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_unicode
 from sparsenet.features.columns.cells import Cells, DistinctCells, shown
-from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
-from sparsenet.kernels.types import F64, I64, Arrays
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
+from sparsenet.kernels.types import F64, I64, Arrays, Bools
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
-#: A value of one row shows nothing about other rows; together such values show what an unseen value means.
-MIN_ROWS = 2
+#: Values of fewer rows also have the feature of unseen values: together they show what an unseen value means.
+FREQUENT = 2
 #: Most codes that gradient boosting takes.
 MAX_CODES = 255
 
@@ -27,7 +27,7 @@ MAX_CODES = 255
 class Categories:
     """The values of a column that have a feature of their own, most frequent first.
 
-    Rare values, and values that were not in the training rows, share one feature.
+    Values that were not in the training rows share one feature, with those of fewer than `FREQUENT` rows.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Categories:
 
     @classmethod
     def learn(cls, distinct: DistinctCells) -> Categories:
-        """Take the values of at least `MIN_ROWS` rows."""
+        """Take all values. One row with a value says much about the next one where labels are many."""
         counts = distinct.counts()
-        kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] >= MIN_ROWS]
+        kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] > 0]
         order = sorted(kept, key=lambda i: (-counts[i], distinct.values[i]))
         return cls([distinct.values[i] for i in order], counts[np.array(order, np.int64)])
 
@@ -55,9 +55,14 @@ class Categories:
         """The number of each value, and of missing cells."""
         return {**{value: number for number, value in enumerate(self.values)}, None: self.missing}
 
+    @cached_property
+    def is_rare(self) -> Bools:
+        """Whether each number is a value of fewer than `FREQUENT` rows."""
+        return np.concatenate((self.counts < FREQUENT, (False, False)))
+
     @property
     def pooled(self) -> int:
-        """The number of rare and unseen values."""
+        """The number of unseen values; rare ones have its feature, too."""
         return len(self.values)
 
     @property
@@ -114,9 +119,11 @@ class CategoryColumn(ColumnEncoder):
         return self.categories.n_codes
 
     def part(self, cells: Cells, threads: int) -> Rows:
-        """Return a flag for the category of each cell."""
-        n = len(cells)
-        return Rows(np.arange(n + 1), self._numbers_of(cells).astype(np.int32), np.ones(n, np.float32), self.n_features)
+        """Return a flag for the category of each cell, and another one for a rare category."""
+        number = self._numbers_of(cells)
+        features, flags = np.full((len(cells), 2), self.categories.pooled), np.ones((len(cells), 2), np.float32)
+        features[:, 0], flags[:, 1] = number, self.categories.is_rare[number]
+        return padded(features.astype(np.int32), flags, self.n_features)
 
     def _numbers_of(self, cells: Cells) -> I64:
         distinct = cells.texts()
