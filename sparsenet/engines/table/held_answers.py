@@ -20,7 +20,7 @@ MOST = 64
 
 @dataclass(frozen=True, eq=False)
 class HeldAnswers:
-    """The probabilities of the best `MOST` labels of each point, (n, n_labels), and these labels, best first, (n, k)."""
+    """The probabilities of the best `MOST` labels of each point, (n, n_labels), and these labels, best first."""
 
     p: csr_array
     ranked: I32
