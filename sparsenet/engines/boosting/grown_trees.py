@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -54,10 +53,10 @@ class Grower:
 
     def grow(self, matrix: F64, labels: I32, rounds: int) -> None:
         """Train until there are this many rounds, continuing from an earlier call with the same points."""
+        matrix = np.where(np.isnan(matrix).all(axis=0), 0.0, matrix)  # scikit-learn refuses columns without any number
         self._codes = [_codes(matrix, column) for column in self._order[: self._n_categories].tolist()]
         self._model.set_params(max_iter=rounds)
-        with threadpool_limits(self._threads), warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # quantiles of columns without any number
+        with threadpool_limits(self._threads):
             self._model.fit(self._ordered(matrix), labels)
 
     def staged_log_losses(self, matrix: F64, labels: I32, floor: float = 1e-7) -> F64:
