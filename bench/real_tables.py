@@ -179,7 +179,11 @@ TABLES: dict[str, Callable[[], Table]] = {
 def split(table: Table, rows: int, seed: int) -> tuple[Any, Any]:
     """Return the training and the test rows of a table, cut to `rows`; rows without a class are dropped."""
     frame = table.frame.dropna(subset=[table.target])
-    others = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
+    others = [
+        name
+        for name in frame.columns
+        if not isinstance(frame[name].dtype, np.dtype) or frame[name].dtype.kind not in "biuf"
+    ]
     frame = frame.astype({name: "float64" for name in others if _is_number(frame[name])}).astype(
         {name: object for name in others if not _is_number(frame[name])}
     )

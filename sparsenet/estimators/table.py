@@ -165,7 +165,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     ) -> FittedTable:
         """Encode the rows, and train the model that is best on held-out ones."""
         threads = self._threads()
-        points = TablePoints(encoder.rows(frame, threads=threads), *encoder.matrix(frame))
+        points = TablePoints.of(frame, encoder, threads)
         exclusive = bool((np.diff(labels.indptr) == 1).all()) and target.kind == "single"
         how: dict[str, Any] = {"exclusive": exclusive, "seed": seed, "threads": threads}
         member, choices, validation = fit_table.fit(points, labels, options, **how)
@@ -210,7 +210,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         """
         check_is_fitted(self)
         frame, fitted, threads = one_row(row), self._fitted, self._threads()
-        point = TablePoints(fitted.encoder.rows(frame), *fitted.encoder.matrix(frame))
+        point = TablePoints.of(frame, fitted.encoder, threads)
         best, p = fitted.member.best(point, 1, threads)
         number = int(best[0, 0]) if label is None else self._number_of(label)
         effects = column_effects(fitted.member, point, fitted.background, self._column_map(), number, threads)
@@ -238,13 +238,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         """Encode a table; it must have the columns that the model uses."""
         check_is_fitted(self)
         frame, encoder, member = framed(X), self._fitted.encoder, self._fitted.member
-        n, threads = len(frame), self._threads()
-        encoder.require(frame)
-        empty = Rows(np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), encoder.n_features)
-        rows = encoder.rows(frame, threads=threads) if member.needs_rows else empty
-        if member.needs_matrix:
-            return TablePoints(rows, *encoder.matrix(frame))
-        return TablePoints(rows, np.empty((n, 0)), np.empty(0, bool))
+        needs = {"with_rows": member.needs_rows, "with_matrix": member.needs_matrix}
+        return TablePoints.of(frame, encoder, self._threads(), **needs)
 
     def _best_by_features(self, features: Any, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         return self._fitted.member.best(features, k, self._threads(), n_dropped)

@@ -26,7 +26,7 @@ from sparsenet.engines.table.members import (
     NetworkMember,
     TreeMember,
 )
-from sparsenet.engines.table.table_points import TablePoints
+from sparsenet.engines.table.table_points import TablePoints, n_features
 from sparsenet.engines.table.training_members import NETWORK
 from sparsenet.engines.tree import tree_arrays
 from sparsenet.features.columns import encoder_arrays
@@ -45,6 +45,8 @@ from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 
 #: The kind of model, as manifests name it.
 KIND = "TableClassifier"
+#: The kinds of models within.
+KINDS = [each.kind for each in (AverageMember, LinearMember, BoostingMember, TreeMember, NetworkMember, BlendMember)]
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,9 @@ def _sized(header: Header, n_features: int) -> Header:
 
 def _unpack_member(arrays: Arrays, about: Mapping[str, Any], encoder: TableEncoder) -> Member:
     """Restore and check one model."""
-    kind, n_features = about["kind"], encoder.n_features
+    kind, width = about["kind"], n_features(encoder)
+    if kind not in KINDS:
+        raise ModelError(f"{kind!r} is no kind of model of a table")
     if kind == AverageMember.kind:
         first, second = (
             _unpack_member(unpack_part(name, arrays), own, encoder)
@@ -163,15 +167,13 @@ def _unpack_member(arrays: Arrays, about: Mapping[str, Any], encoder: TableEncod
         return AverageMember((first, second))
     own = about["about"]
     if kind == LinearMember.kind:
-        return LinearMember(FittedLogistic.of_arrays(arrays, own, n_features))
+        return LinearMember(FittedLogistic.of_arrays(arrays, own, width))
     if kind == BoostingMember.kind:
         return BoostingMember(boosting_arrays.unpack(arrays, own, len(_codes(encoder))))
-    return _unpack_part_of_blend(arrays, kind, own, n_features, exclusive=boolean("exclusive", about["exclusive"]))
+    return _unpack_part_of_blend(arrays, kind, own, width, exclusive=boolean("exclusive", about["exclusive"]))
 
 
-def _unpack_part_of_blend(
-    arrays: Arrays, kind: str, own: Mapping[str, Any], n_features: int, *, exclusive: bool
-) -> Member:
+def _unpack_part_of_blend(arrays: Arrays, kind: str, own: Mapping[str, Any], width: int, *, exclusive: bool) -> Member:
     member: TreeMember | NetworkMember | BlendMember
     if kind == TreeMember.kind:
         header, tree = tree_arrays.unpack(arrays, own)
@@ -179,13 +181,11 @@ def _unpack_part_of_blend(
     elif kind == NetworkMember.kind:
         header, network = network_arrays.unpack(arrays, own)
         member = NetworkMember(network, exclusive, header.n_features)
-    elif kind == BlendMember.kind:
+    else:
         headers, blend = blend_arrays.unpack(arrays, own)
         member = BlendMember(blend, exclusive, headers.tree.n_features)
-    else:
-        raise ModelError(f"{kind!r} is no kind of model of a table")
-    if member.n_features != n_features:
-        raise ModelError(f"the {kind} has {member.n_features} features, the columns {n_features}")
+    if member.n_features != width:
+        raise ModelError(f"the {kind} has {member.n_features} features, the columns {width}")
     return member
 
 
@@ -200,7 +200,7 @@ def _pack_points(points: TablePoints) -> tuple[Arrays, dict[str, Any]]:
 
 
 def _unpack_points(arrays: Arrays, about: Mapping[str, Any], encoder: TableEncoder) -> TablePoints:
-    rows = Rows(arrays["indptr"], arrays["indices"], arrays["data"], encoder.n_features)
+    rows = Rows(arrays["indptr"], arrays["indices"], arrays["data"], n_features(encoder))
     rows.check("background")
     matrix, codes = arrays["matrix"], _codes(encoder)
     if matrix.dtype != np.float64 or matrix.shape != (len(rows), len(codes)):

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from sparsenet.engines.boosting import boosting_arrays, fit_boosting, grown_trees
 from sparsenet.engines.boosting.fit_boosting import BoostingRules
@@ -40,7 +41,9 @@ def test_equals_scikit_learn(n_classes):
     model = fitted(matrix, labels, n_classes, rounds=12)
     theirs = HistGradientBoostingClassifier(
         max_iter=12, categorical_features=[2, 4], early_stopping=False, random_state=0
-    ).fit(matrix, labels)
+    )
+    with threadpool_limits(1):
+        theirs.fit(matrix, labels)
     test, _ = points(seed=1)
     test[:50, 2] = np.arange(50)  # most of these codes are unknown
     test[50:60, :2] = [[np.inf, -np.inf]] * 10
