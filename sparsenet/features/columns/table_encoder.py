@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
 from sparsenet.features.columns.category_column import CategoryColumn
+from sparsenet.features.columns.cell_dates import ORDERS
 from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, side_by_side
 from sparsenet.features.columns.column_types import (
@@ -33,23 +34,6 @@ from sparsenet.kernels.types import F64, I32, Bools
 #: Rows encoded at a time: their blocks of features should stay in the caches.
 ROWS_AT_A_TIME = 1 << 15
 
-Learner = Callable[[Cells, ColumnSummary, InferredType], ColumnEncoder]
-_LEARNERS: dict[str, Learner] = {
-    "number": lambda cells, summary, found: NumberColumn.learn(cells, summary, is_strict=found.is_strict),
-    "category": lambda cells, summary, _: CategoryColumn.learn(cells, summary),
-    "categories": lambda cells, summary, found: _several(cells, summary, found),
-    "ids": lambda cells, summary, found: _several(cells, summary, found),
-    "date": lambda cells, summary, found: DateColumn.learn(
-        cells, summary, order=found.detail or "year first", is_strict=found.is_strict
-    ),
-    "text": lambda cells, summary, _: TextColumn.learn(cells, summary),
-    "ignore": lambda cells, summary, _: IgnoredColumn(name=cells.name, summary=summary),
-}
-
-
-def _several(cells: Cells, summary: ColumnSummary, found: InferredType) -> SeveralColumn:
-    return SeveralColumn.learn(cells, summary, kind=found.type, separator=found.detail)
-
 
 @dataclass(frozen=True, eq=False)
 class TableEncoder:
@@ -68,9 +52,16 @@ class TableEncoder:
 
     @classmethod
     def learn(
-        cls, frame: Frame, types: Mapping[str, str | InferredType], *, history: HistorySpec | None = None
+        cls,
+        frame: Frame,
+        types: Mapping[str, str | InferredType],
+        *,
+        history: HistorySpec | None = None,
+        labels: Rows | None = None,
     ) -> TableEncoder:
         """Learn the columns of a frame: of the given `types`, and of inferred ones where none is given.
+
+        With the `labels` of the rows, words of texts are also weighted by what they tell about labels.
 
         A column of the type ``"ignore"`` may be part of a `history`, as the target is. It may be missing when rows are
         encoded, which then have no event in it.
@@ -78,7 +69,7 @@ class TableEncoder:
         if not len(frame):
             raise ValueError(f"{frame.source} has no rows: a table to learn from needs at least one")
         check_given(frame.names, types)
-        columns = [_learnt(Cells.of(frame, name), types.get(name)) for name in frame.names]
+        columns = [_learnt(Cells.of(frame, name), types.get(name), labels) for name in frame.names]
         if history is None:
             return cls(tuple(columns))
         events = History.learn(frame, history)
@@ -171,11 +162,24 @@ class TableEncoder:
         return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
-def _learnt(cells: Cells, kind: str | InferredType | None) -> ColumnEncoder:
+def _learnt(cells: Cells, kind: str | InferredType | None, labels: Rows | None) -> ColumnEncoder:
     """Learn one column."""
     profile = ColumnProfile.of(cells)
     found = kind if isinstance(kind, InferredType) else given_type(profile, kind) if kind else infer_type(profile)
-    return _LEARNERS[found.type](cells, profile.summary(found.why), found)
+    summary, is_strict = profile.summary(found.why), found.is_strict
+    match found.type:
+        case "number":
+            return NumberColumn.learn(cells, summary, is_strict=is_strict)
+        case "category":
+            return CategoryColumn.learn(cells, summary)
+        case "categories" | "ids":
+            return SeveralColumn.learn(cells, summary, kind=found.type, separator=found.detail)
+        case "date":
+            return DateColumn.learn(cells, summary, order=found.detail or ORDERS[0], is_strict=is_strict)
+        case "text":
+            return TextColumn.learn(cells, summary, labels)
+        case _:
+            return IgnoredColumn(name=cells.name, summary=summary)
 
 
 def _derived(history: History, frame: Frame) -> list[ColumnEncoder]:

@@ -16,7 +16,7 @@ from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSumma
 from sparsenet.features.text.feature_options import FeatureOptions
 from sparsenet.features.text.featuriser import FeatureRules, TextRows, extract
 from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary
-from sparsenet.kernels.types import F64, Arrays
+from sparsenet.kernels.types import F64, I64, Arrays
 from sparsenet.storage.format import ModelError
 
 
@@ -38,12 +38,16 @@ class TextColumn(ColumnEncoder):
     categories: Categories
 
     @classmethod
-    def learn(cls, cells: Cells, summary: ColumnSummary, threads: int = 1) -> TextColumn:
-        """Learn the words of cells and their frequencies."""
+    def learn(cls, cells: Cells, summary: ColumnSummary, labels: Rows | None = None, threads: int = 1) -> TextColumn:
+        """Learn the words of cells and their frequencies; with `labels`, also how much each word tells about them."""
         distinct = checked_texts(cells)
         text, offsets = kernels.join_texts(_filled(distinct))
         rules = FeatureOptions().rules(np.diff(offsets)[distinct.codes])
-        vocabulary = _vocabulary(rules, extract(text, offsets, rules, threads), distinct.counts())
+        rows = extract(text, offsets, rules, threads)
+        if labels is None:
+            vocabulary = _by_frequency(rules, rows, distinct.counts())
+        else:
+            vocabulary = Vocabulary.learn(rules, _repeated(rows, distinct.codes), labels)
         return cls(name=cells.name, summary=summary, vocabulary=vocabulary, categories=Categories.learn(distinct))
 
     @property
@@ -104,7 +108,15 @@ def _filled(distinct: DistinctCells) -> list[str]:
     return ["" if value is None else value for value in distinct.values]
 
 
-def _vocabulary(rules: FeatureRules, rows: TextRows, cells: Any) -> Vocabulary:
+def _repeated(rows: TextRows, texts: I64) -> TextRows:
+    """Return the features of texts that may occur several times."""
+    lengths = np.diff(rows.indptr)[texts]
+    ends = np.cumsum(lengths)
+    place = np.repeat(rows.indptr[texts] - (ends - lengths), lengths) + np.arange(lengths.sum())
+    return TextRows(np.concatenate((np.zeros(1, np.int64), ends)), rows.slots[place], rows.counts[place])
+
+
+def _by_frequency(rules: FeatureRules, rows: TextRows, cells: Any) -> Vocabulary:
     """Take the words of enough cells, and weight each by its inverse document frequency.
 
     `cells` counts the cells of each text.
