@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_unicode
 from sparsenet.features.columns.cells import Cells, DistinctCells, shown
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
-from sparsenet.kernels.types import F64, I64, Arrays
+from sparsenet.kernels.types import F32, F64, I64, Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
@@ -34,18 +34,24 @@ class Categories:
     values : list of str
     counts : ndarray of int64
         Training rows of each value.
+    weights : ndarray of float32
+        The value of the feature of each number, with those of rare and of missing values.
     """
 
     values: list[str]
     counts: I64
+    weights: F32
 
     @classmethod
     def learn(cls, distinct: DistinctCells) -> Categories:
         """Take the values of at least `MIN_ROWS` rows."""
         counts = distinct.counts()
         kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] >= MIN_ROWS]
-        order = sorted(kept, key=lambda i: (-counts[i], distinct.values[i]))
-        return cls([distinct.values[i] for i in order], counts[np.array(order, np.int64)])
+        order = np.array(sorted(kept, key=lambda i: (-counts[i], distinct.values[i])), np.int64)
+        n_missing = sum(int(counts[i]) for i, value in enumerate(distinct.values) if value is None)
+        n_rare = int(counts.sum() - counts[order].sum()) - n_missing
+        weights = rarity_weights(np.append(counts[order], (n_rare, n_missing)), int(counts.sum()))
+        return cls([distinct.values[i] for i in order], counts[order], weights)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -83,7 +89,7 @@ class Categories:
 
     def state(self) -> Arrays:
         """Return the values and counts as arrays."""
-        return {**pack_strings(self.values, "values"), "counts": self.counts}
+        return {**pack_strings(self.values, "values"), "counts": self.counts, "weights": self.weights}
 
     @classmethod
     def restore(cls, arrays: Arrays) -> Categories:
@@ -93,7 +99,21 @@ class Categories:
             raise ModelError(f"the counts of categories must be a positive whole number for each of {len(values)}")
         if len(set(values)) < len(values):
             raise ModelError("two categories of a column have the same name")
-        return cls(values, counts)
+        weights = arrays["weights"]
+        if weights.dtype != np.float32 or weights.shape != (len(values) + 2,) or not np.isfinite(weights).all():
+            raise ModelError(
+                f"the weights of categories must be a finite float32 for each of {len(values)} and two more"
+            )
+        return cls(values, counts, weights)
+
+
+def rarity_weights(counts: I64, n_rows: int) -> F32:
+    """Return the weight of flags by their number of rows: the root of half the inverse document frequency.
+
+    A rare flag has few rows to learn from, and regularisation would keep its part of the score small.
+    """
+    weights = np.sqrt((1 + np.log((1 + n_rows) / (1 + counts))) / 2)
+    return np.asarray(weights, np.float32)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -115,8 +135,9 @@ class CategoryColumn(ColumnEncoder):
 
     def part(self, cells: Cells, threads: int) -> Rows:
         """Return a flag for the category of each cell."""
-        n = len(cells)
-        return Rows(np.arange(n + 1), self._numbers_of(cells).astype(np.int32), np.ones(n, np.float32), self.n_features)
+        number = self._numbers_of(cells)
+        weights = self.categories.weights[number]
+        return Rows(np.arange(len(cells) + 1), number.astype(np.int32), weights, self.n_features)
 
     def _numbers_of(self, cells: Cells) -> I64:
         distinct = cells.texts()

@@ -44,7 +44,7 @@ class HistoryColumn(ColumnEncoder):
         length = np.sqrt(np.bincount(of_row, np.square(weight), minlength=len(values)))
         last = np.where(values[:, 0] >= 0, values[:, 0], self.categories.missing)
         features = np.concatenate((last, bag + self.categories.n_codes)).astype(np.int32)
-        data = np.concatenate((np.ones(len(values)), weight / length[of_row])).astype(np.float32)
+        data = np.concatenate((self.categories.weights[last], weight / length[of_row])).astype(np.float32)
         order = np.argsort(np.concatenate((np.arange(len(values)), of_row)), kind="stable")
         counts = 1 + np.bincount(of_row, minlength=len(values))
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))

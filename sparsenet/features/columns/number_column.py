@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import boolean, real
+from sparsenet.features.columns.category_column import rarity_weights
 from sparsenet.features.columns.cell_numbers import numbers_in
 from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
-from sparsenet.kernels.types import F32, F64, I32, Arrays
+from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
 from sparsenet.storage.format import ModelError
 
 #: Most knots of a column, and the least rows for each: fewer rows would show noise between knots.
-MAX_KNOTS, ROWS_PER_KNOT = 32, 8
+MAX_KNOTS, ROWS_PER_KNOT = 32, 20
 #: Most distinct numbers of which each gets a knot of its own, so that a linear model can tell them apart.
 MAX_VALUES = 64
 #: Numbers of fewer rows have no flag; a column has flags if at least this share of its rows would have one.
@@ -150,6 +151,8 @@ class NumberColumn(ColumnEncoder):
     basis : NumberBasis
     values : ndarray of float64
         The numbers with flags, ascending.
+    weights : ndarray of float32
+        The value of each flag.
     is_strict : bool
         Whether a cell that holds no number is an error; otherwise it is missing.
     """
@@ -157,6 +160,7 @@ class NumberColumn(ColumnEncoder):
     type = "number"
     basis: NumberBasis
     values: F64
+    weights: F32
     is_strict: bool
 
     @classmethod
@@ -164,8 +168,9 @@ class NumberColumn(ColumnEncoder):
         """Learn the distribution of the numbers in cells."""
         numbers = checked_numbers(cells, is_strict=is_strict)
         basis = NumberBasis.learn(numbers)
-        values = _repeated(numbers, len(basis.knots))
-        return cls(name=cells.name, summary=summary, basis=basis, values=values, is_strict=is_strict)
+        values, counts = _repeated(numbers, len(basis.knots))
+        weights = rarity_weights(counts, len(numbers))
+        return cls(name=cells.name, summary=summary, basis=basis, values=values, weights=weights, is_strict=is_strict)
 
     @property
     def n_features(self) -> int:
@@ -179,7 +184,7 @@ class NumberColumn(ColumnEncoder):
         if len(self.values):
             place = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
             features = np.column_stack((features, (place + self.basis.n_features).astype(np.int32)))
-            values = np.column_stack((values, (self.values[place] == numbers).astype(np.float32)))
+            values = np.column_stack((values, self.weights[place] * (self.values[place] == numbers)))
         return padded(features, values, self.n_features)
 
     @property
@@ -203,26 +208,27 @@ class NumberColumn(ColumnEncoder):
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the basis as arrays and JSON."""
         arrays, about = self.basis.state()
-        return {**arrays, "values": self.values}, {**about, "is_strict": self.is_strict}
+        return {**arrays, "values": self.values, "weights": self.weights}, {**about, "is_strict": self.is_strict}
 
     @classmethod
     def restore(cls, name: str, summary: ColumnSummary, arrays: Arrays, about: Mapping[str, Any]) -> NumberColumn:
         """Restore and check what `state` returned."""
         values, is_strict = arrays["values"], boolean("is_strict", about["is_strict"])
         check_ascending("values", values)
-        basis = NumberBasis.restore(arrays, about)
-        return cls(name=name, summary=summary, basis=basis, values=values, is_strict=is_strict)
+        weights, basis = arrays["weights"], NumberBasis.restore(arrays, about)
+        if weights.dtype != np.float32 or weights.shape != values.shape or not np.isfinite(weights).all():
+            raise ModelError("the flags of a number must each have a weight: a finite float32")
+        return cls(name=name, summary=summary, basis=basis, values=values, weights=weights, is_strict=is_strict)
 
 
-def _repeated(numbers: F64, n_knots: int) -> F64:
-    """Return the whole numbers of several rows, if most rows have such a number and knots do not tell them apart."""
+def _repeated(numbers: F64, n_knots: int) -> tuple[F64, I64]:
+    """Return whole numbers of several rows, and their rows; none if these are few, or knots tell them apart."""
     distinct, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
     are_repeated = counts >= MIN_VALUE_ROWS
     few = counts[are_repeated].sum() < MIN_VALUE_SHARE * counts.sum()
     if len(distinct) <= n_knots or few or (distinct != np.round(distinct)).any():
-        return np.empty(0)
-    found: F64 = distinct[are_repeated]
-    return found
+        return np.empty(0), np.empty(0, np.int64)
+    return distinct[are_repeated], counts[are_repeated].astype(np.int64)
 
 
 def checked_numbers(cells: Cells, *, is_strict: bool) -> F64:

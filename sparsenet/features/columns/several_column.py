@@ -60,12 +60,12 @@ class SeveralColumn(ColumnEncoder):
         return self.categories.n_codes
 
     def part(self, cells: Cells, threads: int) -> Rows:
-        """Return flags for the values of each cell, of unit length together."""
+        """Return flags for the values of each cell, divided by the root of their number."""
         own, codes = _distinct(cells)
         row, number = self._pairs(own)
         lengths = np.bincount(row, minlength=len(own))
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        values = (1 / np.sqrt(lengths))[row] if len(row) else np.empty(0)
+        values = self.categories.weights[number] / np.sqrt(lengths)[row]
         rows = Rows(indptr, number.astype(np.int32), values.astype(np.float32), self.n_features)
         return rows.take(codes)
 

@@ -63,8 +63,8 @@ class TextColumn(ColumnEncoder):
         number = self.categories.of(distinct.values)
         known = number != self.categories.pooled
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(known)))
-        ones = np.ones(ends[-1], np.float32)
-        whole = Rows(ends, number[known].astype(np.int32), ones, self.categories.n_codes)
+        weights = self.categories.weights[number[known]]
+        whole = Rows(ends, number[known].astype(np.int32), weights, self.categories.n_codes)
         found = side_by_side([words, whole], len(distinct.values))
         return found.take(distinct.codes)
 
@@ -87,13 +87,13 @@ class TextColumn(ColumnEncoder):
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the vocabulary and the categories as arrays and JSON."""
-        words = {"slots": self.vocabulary.slots, "weights": self.vocabulary.weights}
+        words = {"slots": self.vocabulary.slots, "slot_weights": self.vocabulary.weights}
         return {**words, **self.categories.state()}, {"rules": asdict(self.vocabulary.rules)}
 
     @classmethod
     def restore(cls, name: str, summary: ColumnSummary, arrays: Arrays, about: Mapping[str, Any]) -> TextColumn:
         """Restore and check what `state` returned."""
-        rules, slots, weights = FeatureRules(**about["rules"]), arrays["slots"], arrays["weights"]
+        rules, slots, weights = FeatureRules(**about["rules"]), arrays["slots"], arrays["slot_weights"]
         if slots.dtype != np.int32 or weights.dtype != np.float32 or slots.ndim != 1 or slots.shape != weights.shape:
             raise ModelError("the words of a text column must be slots of int32 with a weight of float32 each")
         inside = not len(slots) or 0 <= slots[0] <= slots[-1] < 1 << rules.bits
