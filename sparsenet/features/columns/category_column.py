@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_unicode
 from sparsenet.features.columns.cells import Cells, DistinctCells, shown
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
-from sparsenet.kernels.types import F64, I64, Arrays, Bools
+from sparsenet.kernels.types import F32, F64, I64, Arrays, Bools
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
@@ -34,18 +34,24 @@ class Categories:
     values : list of str
     counts : ndarray of int64
         Training rows of each value.
+    weights : ndarray of float32
+        The value of the feature of each number, with those of rare and of missing values.
     """
 
     values: list[str]
     counts: I64
+    weights: F32
 
     @classmethod
-    def learn(cls, distinct: DistinctCells) -> Categories:
-        """Take all values. One row with a value says much about the next one where labels are many."""
+    def learn(cls, distinct: DistinctCells, min_rows: int = FREQUENT) -> Categories:
+        """Take the values of at least `min_rows` rows."""
         counts = distinct.counts()
-        kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] > 0]
-        order = sorted(kept, key=lambda i: (-counts[i], distinct.values[i]))
-        return cls([distinct.values[i] for i in order], counts[np.array(order, np.int64)])
+        kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] >= min_rows]
+        order = np.array(sorted(kept, key=lambda i: (-counts[i], distinct.values[i])), np.int64)
+        n_missing = sum(int(counts[i]) for i, value in enumerate(distinct.values) if value is None)
+        n_rare = int(counts[counts < FREQUENT].sum()) - (n_missing if n_missing < FREQUENT else 0)
+        weights = rarity_weights(np.append(counts[order], (n_rare, n_missing)), int(counts.sum()))
+        return cls([distinct.values[i] for i in order], counts[order], weights)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -88,7 +94,7 @@ class Categories:
 
     def state(self) -> Arrays:
         """Return the values and counts as arrays."""
-        return {**pack_strings(self.values, "values"), "counts": self.counts}
+        return {**pack_strings(self.values, "values"), "counts": self.counts, "weights": self.weights}
 
     @classmethod
     def restore(cls, arrays: Arrays) -> Categories:
@@ -98,7 +104,21 @@ class Categories:
             raise ModelError(f"the counts of categories must be a positive whole number for each of {len(values)}")
         if len(set(values)) < len(values):
             raise ModelError("two categories of a column have the same name")
-        return cls(values, counts)
+        weights = arrays["weights"]
+        if weights.dtype != np.float32 or weights.shape != (len(values) + 2,) or not np.isfinite(weights).all():
+            raise ModelError(
+                f"the weights of categories must be a finite float32 for each of {len(values)} and two more"
+            )
+        return cls(values, counts, weights)
+
+
+def rarity_weights(counts: I64, n_rows: int) -> F32:
+    """Return the weight of flags by their number of rows: the root of half the inverse document frequency.
+
+    A rare flag has few rows to learn from, and regularisation would keep its part of the score small.
+    """
+    weights = np.sqrt((1 + np.log((1 + n_rows) / (1 + counts))) / 2)
+    return np.asarray(weights, np.float32)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,8 +130,8 @@ class CategoryColumn(ColumnEncoder):
 
     @classmethod
     def learn(cls, cells: Cells, summary: ColumnSummary) -> CategoryColumn:
-        """Learn the frequent categories of cells."""
-        return cls(name=cells.name, summary=summary, categories=Categories.learn(checked_texts(cells)))
+        """Learn the categories of cells: even one row with a value says much about the next where labels are many."""
+        return cls(name=cells.name, summary=summary, categories=Categories.learn(checked_texts(cells), min_rows=1))
 
     @property
     def n_features(self) -> int:
@@ -120,10 +140,10 @@ class CategoryColumn(ColumnEncoder):
 
     def part(self, cells: Cells, threads: int) -> Rows:
         """Return a flag for the category of each cell, and another one for a rare category."""
-        number = self._numbers_of(cells)
-        features, flags = np.full((len(cells), 2), self.categories.pooled), np.ones((len(cells), 2), np.float32)
-        features[:, 0], flags[:, 1] = number, self.categories.is_rare[number]
-        return padded(features.astype(np.int32), flags, self.n_features)
+        number, known = self._numbers_of(cells), self.categories
+        features = np.column_stack((number, np.full(len(cells), known.pooled))).astype(np.int32)
+        flags = np.column_stack((known.weights[number], known.weights[known.pooled] * known.is_rare[number]))
+        return padded(features, flags.astype(np.float32), self.n_features)
 
     def _numbers_of(self, cells: Cells) -> I64:
         distinct = cells.texts()

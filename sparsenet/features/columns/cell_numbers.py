@@ -47,8 +47,6 @@ def numbers_in(cells: Cells) -> tuple[F64, I64]:
         return np.full(len(values), np.nan), np.flatnonzero(~np.isnat(values))
     distinct = cells.distinct()
     found = np.array([_as_number(value) for value in distinct.values], np.float64).reshape(-1, 2)
-    if not len(values):
-        return np.empty(0), np.empty(0, np.int64)
     return found[distinct.codes, 0], np.flatnonzero(found[distinct.codes, 1])
 
 

@@ -27,7 +27,7 @@ def is_marker(text: str) -> bool:
     >>> is_marker(" N/A "), is_marker("Nancy")
     (True, False)
     """
-    return len(text) < 16 and text.strip().casefold() in MISSING_MARKERS
+    return len(text) < 10 and text.strip().casefold() in MISSING_MARKERS
 
 
 def shown(value: Any) -> str:

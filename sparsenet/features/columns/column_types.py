@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.data.frames import Frame
-from sparsenet.features.columns.cell_dates import INFERRED_ORDERS, find_order
+from sparsenet.features.columns.cell_dates import INFERRED_ORDERS, find_order, find_unit, moments_in
 from sparsenet.features.columns.cell_numbers import is_code, numbers_in
 from sparsenet.features.columns.cells import Cells, DistinctCells, is_missing_cell, shown
 from sparsenet.features.columns.column_encoder import ColumnSummary
@@ -50,7 +50,7 @@ class InferenceRules:
     """
 
     min_share: float = 0.95
-    max_unique_share: float = 0.9
+    max_unique_share: float = 0.98
     min_unique_rows: int = 20
     min_words: float = 2.0
     max_text_repetition: float = 4.0
@@ -165,12 +165,20 @@ def given_type(profile: ColumnProfile, given: str) -> InferredType:
     """Complete a type that the user gave: find the separator, or the order of the parts of dates."""
     kind, _, separator = given.partition(":")
     if kind == "date":
-        order = _order(profile, RULES, 0.0)
-        return InferredType(type=kind, why="given", detail=order or "year first")
+        return InferredType(type=kind, why="given", detail=_given_order(profile))
     if kind in ("categories", "ids"):
         found = separator or _most_frequent_separator(profile) or (None if kind == "ids" else ",")
         return InferredType(type=kind, why="given", detail=found)
     return InferredType(type=kind, why="given")
+
+
+def _given_order(profile: ColumnProfile) -> str:
+    """Return how the cells of a column of dates hold them."""
+    numbers, strays = numbers_in(profile.cells)
+    is_compact = _order(profile, RULES, 0.0) == "compact"
+    if len(strays) < len(profile.there) / 2 and not is_compact and profile.cells.values.dtype.kind != "M":
+        return find_unit(numbers)
+    return _order(profile, RULES, 0.0) or "year first"
 
 
 def infer_type(profile: ColumnProfile, rules: InferenceRules = RULES) -> InferredType:
@@ -215,7 +223,7 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
         return _of_parsed_numbers(profile, rules)
     order = _order(profile, rules, rules.min_share)
     if order is not None:
-        return _with_strays(profile, "date", f"dates, {order}", order, rules)
+        return _of_dates(profile, order)
     return _of_strings(profile, rules)
 
 
@@ -228,15 +236,13 @@ def _of_parsed_numbers(profile: ColumnProfile, rules: InferenceRules) -> Inferre
     return InferredType(type="number", why=why, is_strict=False)
 
 
-def _with_strays(profile: ColumnProfile, kind: str, why: str, order: str, rules: InferenceRules) -> InferredType:
-    texts = profile.sample(len(profile.cells)).values.tolist()
-    strays = [
-        value for value in dict.fromkeys(texts) if isinstance(value, str) and find_order([value], [order]) is None
-    ]
-    if not strays:
-        return InferredType(type=kind, why=why, detail=order)
-    why = f"{why}; others, such as {shown(strays[0])!r}, are missing"
-    return InferredType(type=kind, why=why, detail=order, is_strict=False)
+def _of_dates(profile: ColumnProfile, order: str) -> InferredType:
+    """Return the type of strings most of which are dates."""
+    _, strays = moments_in(profile.cells, order)
+    if not len(strays):
+        return InferredType(type="date", why=f"dates, {order}", detail=order)
+    others = f"{len(strays)} others, such as {shown(profile.cells.values[strays[0]])!r}, are missing"
+    return InferredType(type="date", why=f"dates, {order}; {others}", detail=order, is_strict=False)
 
 
 def _order(profile: ColumnProfile, rules: InferenceRules, min_share: float) -> str | None:

@@ -8,19 +8,23 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import boolean, real
+from sparsenet.features.columns.category_column import rarity_weights
 from sparsenet.features.columns.cell_numbers import numbers_in
 from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
-from sparsenet.kernels.types import F32, F64, I32, Arrays
+from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
 from sparsenet.storage.format import ModelError
 
 #: Most knots of a column, and the least rows for each: fewer rows would show noise between knots.
-MAX_KNOTS, ROWS_PER_KNOT = 32, 8
+MAX_KNOTS, ROWS_PER_KNOT = 32, 20
 #: Most distinct numbers of which each gets a knot of its own, so that a linear model can tell them apart.
 MAX_VALUES = 64
+#: Numbers of fewer rows have no flag; a column has flags if at least this share of its rows would have one.
+MIN_VALUE_ROWS, MIN_VALUE_SHARE = 2, 0.5
 #: Bound of the standard score: far outliers must not outweigh all other columns.
 MAX_SCORE = 4.0
 
@@ -100,11 +104,17 @@ class NumberBasis:
     def restore(cls, arrays: Arrays, about: Mapping[str, Any]) -> NumberBasis:
         """Restore and check what `state` returned."""
         knots, largest = arrays["knots"], float(np.finfo(np.float64).max)
-        if knots.dtype != np.float64 or knots.ndim != 1 or not np.isfinite(knots).all() or (np.diff(knots) <= 0).any():
-            raise ModelError("the knots of a number must be finite, ascending and of float64")
+        check_ascending("knots", knots)
         centre, mean = (real(name, about[name], -largest, largest) for name in ("centre", "mean"))
         spread, deviation = (real(name, about[name], 0, largest, open_low=True) for name in ("spread", "deviation"))
         return cls(knots, centre, spread, mean, deviation)
+
+
+def check_ascending(name: str, numbers: NDArray[Any]) -> None:
+    """Refuse saved numbers that binary search cannot handle."""
+    is_vector = numbers.dtype == np.float64 and numbers.ndim == 1
+    if not is_vector or not np.isfinite(numbers).all() or (np.diff(numbers) <= 0).any():
+        raise ModelError(f"the {name} of a number must be finite, ascending and of float64")
 
 
 def _usable(spread: float) -> float:
@@ -133,31 +143,49 @@ def _knots(numbers: F64) -> F64:
 class NumberColumn(ColumnEncoder):
     """A column of numbers.
 
+    Whole numbers that repeat may be names rather than amounts, such as the numbers of flights. If they are too many for
+    a knot each, the frequent ones have flags besides.
+
     Attributes
     ----------
     basis : NumberBasis
+    values : ndarray of float64
+        The numbers with flags, ascending.
+    weights : ndarray of float32
+        The value of each flag.
     is_strict : bool
         Whether a cell that holds no number is an error; otherwise it is missing.
     """
 
     type = "number"
     basis: NumberBasis
+    values: F64
+    weights: F32
     is_strict: bool
 
     @classmethod
     def learn(cls, cells: Cells, summary: ColumnSummary, *, is_strict: bool) -> NumberColumn:
         """Learn the distribution of the numbers in cells."""
         numbers = checked_numbers(cells, is_strict=is_strict)
-        return cls(name=cells.name, summary=summary, basis=NumberBasis.learn(numbers), is_strict=is_strict)
+        basis = NumberBasis.learn(numbers)
+        values, counts = _repeated(numbers, len(basis.knots))
+        weights = rarity_weights(counts, len(numbers))
+        return cls(name=cells.name, summary=summary, basis=basis, values=values, weights=weights, is_strict=is_strict)
 
     @property
     def n_features(self) -> int:
         """Number of sparse features."""
-        return self.basis.n_features
+        return self.basis.n_features + len(self.values)
 
     def part(self, cells: Cells, threads: int) -> Rows:
         """Return the features of the numbers in cells."""
-        return padded(*self.basis.block(checked_numbers(cells, is_strict=self.is_strict)), self.n_features)
+        numbers = checked_numbers(cells, is_strict=self.is_strict)
+        features, values = self.basis.block(numbers)
+        if len(self.values):
+            place = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
+            features = np.column_stack((features, (place + self.basis.n_features).astype(np.int32)))
+            values = np.column_stack((values, self.weights[place] * (self.values[place] == numbers)))
+        return padded(features, values, self.n_features)
 
     @property
     def codes(self) -> tuple[bool, ...]:
@@ -173,18 +201,34 @@ class NumberColumn(ColumnEncoder):
 
     def feature_name(self, feature: int) -> str:
         """Return the name of a feature."""
-        return f"{self.name} {self.basis.feature_name(feature)}"
+        if feature < self.basis.n_features:
+            return f"{self.name} {self.basis.feature_name(feature)}"
+        return f"{self.name} = {self.values[feature - self.basis.n_features]:.15g}"
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the basis as arrays and JSON."""
         arrays, about = self.basis.state()
-        return arrays, {**about, "is_strict": self.is_strict}
+        return {**arrays, "values": self.values, "weights": self.weights}, {**about, "is_strict": self.is_strict}
 
     @classmethod
     def restore(cls, name: str, summary: ColumnSummary, arrays: Arrays, about: Mapping[str, Any]) -> NumberColumn:
         """Restore and check what `state` returned."""
-        is_strict = boolean("is_strict", about["is_strict"])
-        return cls(name=name, summary=summary, basis=NumberBasis.restore(arrays, about), is_strict=is_strict)
+        values, is_strict = arrays["values"], boolean("is_strict", about["is_strict"])
+        check_ascending("values", values)
+        weights, basis = arrays["weights"], NumberBasis.restore(arrays, about)
+        if weights.dtype != np.float32 or weights.shape != values.shape or not np.isfinite(weights).all():
+            raise ModelError("the flags of a number must each have a weight: a finite float32")
+        return cls(name=name, summary=summary, basis=basis, values=values, weights=weights, is_strict=is_strict)
+
+
+def _repeated(numbers: F64, n_knots: int) -> tuple[F64, I64]:
+    """Return whole numbers of several rows, and their rows; none if these are few, or knots tell them apart."""
+    distinct, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
+    are_repeated = counts >= MIN_VALUE_ROWS
+    few = counts[are_repeated].sum() < MIN_VALUE_SHARE * counts.sum()
+    if len(distinct) <= n_knots or few or (distinct != np.round(distinct)).any():
+        return np.empty(0), np.empty(0, np.int64)
+    return distinct[are_repeated], counts[are_repeated].astype(np.int64)
 
 
 def checked_numbers(cells: Cells, *, is_strict: bool) -> F64:

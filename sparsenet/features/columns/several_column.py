@@ -47,9 +47,11 @@ class SeveralColumn(ColumnEncoder):
     @classmethod
     def learn(cls, cells: Cells, summary: ColumnSummary, *, kind: str, separator: str | None) -> SeveralColumn:
         """Learn the frequent values of cells."""
-        row, distinct = _flat(cells, separator)
+        own, codes = _distinct(cells)
+        row, distinct = _flat(own, separator)
         key = np.unique(row * max(len(distinct.values), 1) + distinct.codes)
-        once = DistinctCells(distinct.values, key % max(len(distinct.values), 1))
+        row, number = np.divmod(key, max(len(distinct.values), 1))
+        once = DistinctCells(distinct.values, np.repeat(number, np.bincount(codes, minlength=len(own))[row]))
         return cls(name=cells.name, summary=summary, kind=kind, separator=separator, categories=Categories.learn(once))
 
     @property
@@ -58,12 +60,14 @@ class SeveralColumn(ColumnEncoder):
         return self.categories.n_codes
 
     def part(self, cells: Cells, threads: int) -> Rows:
-        """Return flags for the values of each cell, of unit length together."""
-        row, number = self._pairs(cells)
-        lengths = np.bincount(row, minlength=len(cells))
+        """Return flags for the values of each cell, divided by the root of their number."""
+        own, codes = _distinct(cells)
+        row, number = self._pairs(own)
+        lengths = np.bincount(row, minlength=len(own))
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-        values = (1 / np.sqrt(lengths))[row] if len(row) else np.empty(0)
-        return Rows(indptr, number.astype(np.int32), values.astype(np.float32), self.n_features)
+        values = self.categories.weights[number] / np.sqrt(lengths)[row]
+        rows = Rows(indptr, number.astype(np.int32), values.astype(np.float32), self.n_features)
+        return rows.take(codes)
 
     def _pairs(self, cells: Cells) -> tuple[I64, I64]:
         """Return the distinct pairs of row and value number, ascending; a cell without values is missing."""
@@ -81,13 +85,15 @@ class SeveralColumn(ColumnEncoder):
 
     def numbers(self, cells: Cells) -> F64:
         """Return the number of values in each cell, and a flag for each of the most frequent ones."""
-        row, number = self._pairs(cells)
-        found = np.zeros((len(cells), len(self.codes)))
-        found[:, 0] = np.bincount(row[number != self.categories.missing], minlength=len(cells))
+        own, codes = _distinct(cells)
+        row, number = self._pairs(own)
+        found = np.zeros((len(own), len(self.codes)))
+        found[:, 0] = np.bincount(row[number != self.categories.missing], minlength=len(own))
         is_flag = number < min(len(self.categories), MAX_FLAGS)
         found[row[is_flag], 1 + number[is_flag]] = 1
         found[row[number == self.categories.missing]] = np.nan
-        return found
+        by_row: F64 = found[codes]
+        return by_row
 
     def feature_name(self, feature: int) -> str:
         """Return the name of a feature."""
@@ -106,6 +112,16 @@ class SeveralColumn(ColumnEncoder):
         kind = choice("kind", about["kind"], ("categories", "ids"))
         categories = Categories.restore(arrays)
         return cls(name=name, summary=summary, kind=kind, separator=separator, categories=categories)
+
+
+def _distinct(cells: Cells) -> tuple[Cells, I64]:
+    """Return the distinct cells, and the number of the cell in each row; lists are not compared."""
+    if not all(cell is None or type(cell) is str for cell in cells.values.tolist()):
+        return cells, np.arange(len(cells))
+    distinct = cells.distinct()
+    values = np.empty(len(distinct.values), dtype=object)
+    values[:] = distinct.values
+    return Cells(cells.name, values, lambda problem, i: cells.error(problem, distinct.first_row(i))), distinct.codes
 
 
 def _flat(cells: Cells, separator: str | None) -> tuple[I64, DistinctCells]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
 from sparsenet.features.columns.category_column import CategoryColumn
+from sparsenet.features.columns.cell_dates import ORDERS
 from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, side_by_side
 from sparsenet.features.columns.column_types import (
@@ -22,6 +23,8 @@ from sparsenet.features.columns.column_types import (
     infer_type,
 )
 from sparsenet.features.columns.date_column import DateColumn
+from sparsenet.features.columns.history import History, HistorySpec
+from sparsenet.features.columns.history_column import HistoryColumn
 from sparsenet.features.columns.ignored_column import IgnoredColumn
 from sparsenet.features.columns.number_column import NumberColumn
 from sparsenet.features.columns.several_column import SeveralColumn
@@ -31,23 +34,6 @@ from sparsenet.kernels.types import F64, I32, Bools
 #: Rows encoded at a time: their blocks of features should stay in the caches.
 ROWS_AT_A_TIME = 1 << 15
 
-Learner = Callable[[Cells, ColumnSummary, InferredType], ColumnEncoder]
-_LEARNERS: dict[str, Learner] = {
-    "number": lambda cells, summary, found: NumberColumn.learn(cells, summary, is_strict=found.is_strict),
-    "category": lambda cells, summary, _: CategoryColumn.learn(cells, summary),
-    "categories": lambda cells, summary, found: _several(cells, summary, found),
-    "ids": lambda cells, summary, found: _several(cells, summary, found),
-    "date": lambda cells, summary, found: DateColumn.learn(
-        cells, summary, order=found.detail or "year first", is_strict=found.is_strict
-    ),
-    "text": lambda cells, summary, _: TextColumn.learn(cells, summary),
-    "ignore": lambda cells, summary, _: IgnoredColumn(name=cells.name, summary=summary),
-}
-
-
-def _several(cells: Cells, summary: ColumnSummary, found: InferredType) -> SeveralColumn:
-    return SeveralColumn.learn(cells, summary, kind=found.type, separator=found.detail)
-
 
 @dataclass(frozen=True, eq=False)
 class TableEncoder:
@@ -56,18 +42,38 @@ class TableEncoder:
     Attributes
     ----------
     columns : tuple of ColumnEncoder
-        In the order of the frame.
+        In the order of the frame, and then those that the history derives.
+    history : History, optional
+        Looks up the last events of each row's key.
     """
 
     columns: tuple[ColumnEncoder, ...]
+    history: History | None = None
 
     @classmethod
-    def learn(cls, frame: Frame, types: Mapping[str, str | InferredType]) -> TableEncoder:
-        """Learn the columns of a frame: of the given `types`, and of inferred ones where none is given."""
+    def learn(
+        cls,
+        frame: Frame,
+        types: Mapping[str, str | InferredType],
+        *,
+        history: HistorySpec | None = None,
+        labels: Rows | None = None,
+    ) -> TableEncoder:
+        """Learn the columns of a frame: of the given `types`, and of inferred ones where none is given.
+
+        With the `labels` of the rows, words of texts are also weighted by what they tell about labels.
+
+        A column of the type ``"ignore"`` may be part of a `history`, as the target is. It may be missing when rows are
+        encoded, which then have no event in it.
+        """
         if not len(frame):
             raise ValueError(f"{frame.source} has no rows: a table to learn from needs at least one")
         check_given(frame.names, types)
-        return cls(tuple(_learnt(Cells.of(frame, name), types.get(name)) for name in frame.names))
+        columns = [_learnt(Cells.of(frame, name), types.get(name), labels) for name in frame.names]
+        if history is None:
+            return cls(tuple(columns))
+        events = History.learn(frame, history)
+        return cls((*columns, *_derived(events, frame)), events)
 
     @cached_property
     def starts(self) -> I32:
@@ -89,22 +95,43 @@ class TableEncoder:
         column = int(self.feature_columns[feature])
         return self.columns[column].feature_name(feature - int(self.starts[column]))
 
-    @property
+    @cached_property
     def used(self) -> list[ColumnEncoder]:
         """The columns that are not ignored."""
         return [column for column in self.columns if column.type != "ignore"]
 
     def require(self, frame: Frame) -> None:
         """Refuse a frame without the columns that are used; others are ignored."""
-        for column in self.used:
-            if column.name not in frame:
+        for name in self.required:
+            if name not in frame:
                 there = cut(", ".join(map(repr, frame.names)) or "none", 300)
-                raise frame.error(f"the column {column.name!r} is missing, which the model needs; there are {there}")
+                raise frame.error(f"the column {name!r} is missing, which the model needs; there are {there}")
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        """The columns that a frame needs."""
+        if self.history is None:
+            return tuple(column.name for column in self.used)
+        spec, derived = self.history.spec, self.history.derived
+        own = [column.name for column in self.used if column.name not in derived]
+        return tuple(dict.fromkeys((*own, spec.key, spec.time)))
+
+    def _cells(self, frame: Frame) -> list[Cells]:
+        """Return the cells of the columns that are used, derived ones included."""
+        self.require(frame)
+        past = {} if self.history is None else self.history.past(frame)
+        return [
+            Cells(column.name, past[column.name] if column.name in past else frame[column.name], frame.error)
+            for column in self.used
+        ]
 
     def rows(self, frame: Frame, *, threads: int = 1) -> Rows:
-        """Return the sparse features of all columns."""
-        self.require(frame)
-        blocks = [self._block(frame, part, threads) for part in _slices(len(frame))]
+        """Return the sparse features of all columns, in their own units: a category is 1, a standard score about 1.
+
+        Rows that share a history must be encoded together: each sees the events of the others before its time.
+        """
+        cells = self._cells(frame)
+        blocks = [self._block(cells, part, threads) for part in _slices(len(frame))]
         if len(blocks) == 1:
             return blocks[0]
         ends = np.cumsum([0, *(block.indptr[-1] for block in blocks)])
@@ -112,9 +139,8 @@ class TableEncoder:
         indices, data = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("indices", "data"))
         return Rows(np.concatenate(indptr), indices, data, self.n_features)
 
-    def _block(self, frame: Frame, part: slice, threads: int) -> Rows:
-        cells = [Cells.of(frame, column.name).take(part) for column in self.used]
-        parts = [column.part(own, threads) for column, own in zip(self.used, cells, strict=True)]
+    def _block(self, cells: list[Cells], part: slice, threads: int) -> Rows:
+        parts = [column.part(own.take(part), threads) for column, own in zip(self.used, cells, strict=True)]
         return side_by_side(parts, part.stop - part.start)
 
     def matrix(self, frame: Frame) -> tuple[F64, Bools]:
@@ -122,8 +148,7 @@ class TableEncoder:
 
         Codes are below 255. Texts and ids are only counted: gradient boosting has no use for thousands of columns.
         """
-        self.require(frame)
-        found = [column.numbers(Cells.of(frame, column.name)) for column in self.used]
+        found = [column.numbers(own) for column, own in zip(self.used, self._cells(frame), strict=True)]
         codes = [code for column in self.used for code in column.codes]
         matrix = np.concatenate([np.empty((len(frame), 0)), *found], axis=1)
         return matrix, np.array(codes, bool)
@@ -137,11 +162,42 @@ class TableEncoder:
         return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
-def _learnt(cells: Cells, kind: str | InferredType | None) -> ColumnEncoder:
+def _learnt(cells: Cells, kind: str | InferredType | None, labels: Rows | None) -> ColumnEncoder:
     """Learn one column."""
     profile = ColumnProfile.of(cells)
     found = kind if isinstance(kind, InferredType) else given_type(profile, kind) if kind else infer_type(profile)
-    return _LEARNERS[found.type](cells, profile.summary(found.why), found)
+    summary, is_strict = profile.summary(found.why), found.is_strict
+    match found.type:
+        case "number":
+            return NumberColumn.learn(cells, summary, is_strict=is_strict)
+        case "category":
+            return CategoryColumn.learn(cells, summary)
+        case "categories" | "ids":
+            return SeveralColumn.learn(cells, summary, kind=found.type, separator=found.detail)
+        case "date":
+            return DateColumn.learn(cells, summary, order=found.detail or ORDERS[0], is_strict=is_strict)
+        case "text":
+            return TextColumn.learn(cells, summary, labels)
+        case _:
+            return IgnoredColumn(name=cells.name, summary=summary)
+
+
+def _derived(history: History, frame: Frame) -> list[ColumnEncoder]:
+    """Learn the columns that a history derives."""
+    clash = next((name for name in history.derived if name in frame), None)
+    if clash is not None:
+        raise ValueError(f"the history derives a column named {clash!r}, which {frame.source} has too: rename it")
+    past, why = history.past(frame), f"the last {history.spec.n} events of {history.spec.key}"
+    found: list[ColumnEncoder] = []
+    for name in history.derived[:2]:
+        cells = Cells(name, past[name], frame.error)
+        found.append(NumberColumn.learn(cells, ColumnProfile.of(cells).summary(why), is_strict=True))
+    for name, values in zip(history.derived[2:], history.values, strict=True):
+        n_missing = int(np.count_nonzero(past[name][:, 0] < 0))
+        example = values.value_name(0) if len(values) else ""
+        summary = ColumnSummary(why=why, n_distinct=len(values), n_missing=n_missing, example=example)
+        found.append(HistoryColumn(name=name, summary=summary, categories=values))
+    return found
 
 
 def _slices(n: int) -> Iterator[slice]:

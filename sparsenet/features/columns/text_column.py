@@ -16,7 +16,7 @@ from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSumma
 from sparsenet.features.text.feature_options import FeatureOptions
 from sparsenet.features.text.featuriser import FeatureRules, TextRows, extract
 from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary
-from sparsenet.kernels.types import F64, Arrays
+from sparsenet.kernels.types import F64, I64, Arrays
 from sparsenet.storage.format import ModelError
 
 
@@ -38,12 +38,16 @@ class TextColumn(ColumnEncoder):
     categories: Categories
 
     @classmethod
-    def learn(cls, cells: Cells, summary: ColumnSummary, threads: int = 1) -> TextColumn:
-        """Learn the words of cells and their frequencies."""
+    def learn(cls, cells: Cells, summary: ColumnSummary, labels: Rows | None = None, threads: int = 1) -> TextColumn:
+        """Learn the words of cells and their frequencies; with `labels`, also how much each word tells about them."""
         distinct = checked_texts(cells)
         text, offsets = kernels.join_texts(_filled(distinct))
         rules = FeatureOptions().rules(np.diff(offsets)[distinct.codes])
-        vocabulary = _vocabulary(rules, extract(text, offsets, rules, threads), distinct.counts())
+        rows = extract(text, offsets, rules, threads)
+        if labels is None:
+            vocabulary = _by_frequency(rules, rows, distinct.counts())
+        else:
+            vocabulary = Vocabulary.learn(rules, _repeated(rows, distinct.codes), labels)
         return cls(name=cells.name, summary=summary, vocabulary=vocabulary, categories=Categories.learn(distinct))
 
     @property
@@ -59,8 +63,8 @@ class TextColumn(ColumnEncoder):
         number = self.categories.of(distinct.values)
         known = number != self.categories.pooled
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(known)))
-        ones = np.ones(ends[-1], np.float32)
-        whole = Rows(ends, number[known].astype(np.int32), ones, self.categories.n_codes)
+        weights = self.categories.weights[number[known]]
+        whole = Rows(ends, number[known].astype(np.int32), weights, self.categories.n_codes)
         found = side_by_side([words, whole], len(distinct.values))
         return found.take(distinct.codes)
 
@@ -83,13 +87,13 @@ class TextColumn(ColumnEncoder):
 
     def state(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the vocabulary and the categories as arrays and JSON."""
-        words = {"slots": self.vocabulary.slots, "weights": self.vocabulary.weights}
+        words = {"slots": self.vocabulary.slots, "slot_weights": self.vocabulary.weights}
         return {**words, **self.categories.state()}, {"rules": asdict(self.vocabulary.rules)}
 
     @classmethod
     def restore(cls, name: str, summary: ColumnSummary, arrays: Arrays, about: Mapping[str, Any]) -> TextColumn:
         """Restore and check what `state` returned."""
-        rules, slots, weights = FeatureRules(**about["rules"]), arrays["slots"], arrays["weights"]
+        rules, slots, weights = FeatureRules(**about["rules"]), arrays["slots"], arrays["slot_weights"]
         if slots.dtype != np.int32 or weights.dtype != np.float32 or slots.ndim != 1 or slots.shape != weights.shape:
             raise ModelError("the words of a text column must be slots of int32 with a weight of float32 each")
         inside = not len(slots) or 0 <= slots[0] <= slots[-1] < 1 << rules.bits
@@ -104,7 +108,15 @@ def _filled(distinct: DistinctCells) -> list[str]:
     return ["" if value is None else value for value in distinct.values]
 
 
-def _vocabulary(rules: FeatureRules, rows: TextRows, cells: Any) -> Vocabulary:
+def _repeated(rows: TextRows, texts: I64) -> TextRows:
+    """Return the features of texts that may occur several times."""
+    lengths = np.diff(rows.indptr)[texts]
+    ends = np.cumsum(lengths)
+    place = np.repeat(rows.indptr[texts] - (ends - lengths), lengths) + np.arange(lengths.sum())
+    return TextRows(np.concatenate((np.zeros(1, np.int64), ends)), rows.slots[place], rows.counts[place])
+
+
+def _by_frequency(rules: FeatureRules, rows: TextRows, cells: Any) -> Vocabulary:
     """Take the words of enough cells, and weight each by its inverse document frequency.
 
     `cells` counts the cells of each text.
