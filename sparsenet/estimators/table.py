@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -27,8 +27,9 @@ from sparsenet.engines.table.table_options import METHODS, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.table_input import framed, one_row, table_labels
+from sparsenet.estimators.table_input import cells_of_row, framed, history_spec, one_row, table_labels
 from sparsenet.estimators.transaction import all_or_nothing
+from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target, check_lengths
@@ -118,6 +119,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         *,
         target: str | None = None,
         types: Mapping[str, str] | None = None,
+        history: HistorySpec | Mapping[str, Any] | None = None,
         label_delimiter: str | None = None,
         format: str = "auto",
         header: bool | None = None,
@@ -140,6 +142,11 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         types : dict, optional
             Types of columns, where the inferred ones are wrong: ``"number"``, ``"category"``, ``"categories"`` (several
             in a cell), ``"date"``, ``"text"``, ``"ids"`` (a list of ids) or ``"ignore"``.
+        history : dict, optional
+            Adds the last events of the same key before the time of each row, never later ones, such as
+            ``{"key": "user", "time": "when", "columns": ["item"], "n": 10}``: their number, the time since the last
+            one, and the last n values of `columns`, of which the target may be one. Earlier events are looked up among
+            the training rows and the rows that are predicted together. The last rows in time are held out then.
         label_delimiter : str, optional
             Separates several classes in a cell of `target`. Lists in cells need none.
         format, header, quotes, delimiter, encoding :
@@ -148,16 +155,17 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         options, seed = self._options(), run_seed(self.random_state)
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         with all_or_nothing(self):
-            frame = framed(X, format=format, dialect=dialect)
-            frame, labels_of = table_labels(frame, y, target, label_delimiter)
+            whole = framed(X, format=format, dialect=dialect)
+            frame, labels_of = table_labels(whole, y, target, label_delimiter)
             learnt, labels = Target.learn(labels_of)
             check_lengths(len(frame), labels, some_label=True)
-            encoder = TableEncoder.learn(frame, {} if types is None else types)
+            kinds, spec = {} if types is None else dict(types), history_spec(history)
+            if spec is not None and target is not None and target in spec.columns:
+                frame, kinds[target] = whole, "ignore"
+            encoder = TableEncoder.learn(frame, kinds, history=spec)
             if options.verbose and is_wanted(options.verbose):
                 print(encoder.describe(), flush=True)
             fitted = self._trained(frame, encoder, learnt, labels, options, seed)
-            self.n_features_in_ = len(frame.names)
-            self.feature_names_in_ = _names(frame.names)
             return self._adopt(fitted, TableHeader({}, None if y is not None else target, label_delimiter))
 
     def _trained(
@@ -167,7 +175,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         threads = self._threads()
         points = TablePoints.of(frame, encoder, threads)
         exclusive = bool((np.diff(labels.indptr) == 1).all()) and target.kind == "single"
-        how: dict[str, Any] = {"exclusive": exclusive, "seed": seed, "threads": threads}
+        times = None if encoder.history is None else encoder.history.times(frame)
+        how: dict[str, Any] = {"exclusive": exclusive, "seed": seed, "threads": threads, "times": times}
         member, choices, validation = fit_table.fit(points, labels, options, **how)
         counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
         seen = LabelStats(counts, len(points), None, np.zeros_like(counts), 0)
@@ -217,7 +226,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         base, added = effects
         probability = float(p[0, 0]) if label is None else float(fitted.member.dense(point, threads)[0, number])
         used = zip(fitted.encoder.columns, added.tolist(), strict=True)
-        columns = [ColumnEffect(each.name, frame[each.name][0], own) for each, own in used if each.type != "ignore"]
+        cells = cells_of_row(frame, fitted.encoder)
+        columns = [ColumnEffect(each.name, cells[each.name], own) for each, own in used if each.type != "ignore"]
         columns.sort(key=lambda each: -abs(each.added))
         return TableExplanation(self.classes_[[number]].tolist()[0], probability, base, columns)
 
@@ -256,6 +266,9 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
 
     def _adopt(self, fitted: FittedTable, header: TableHeader) -> Self:
         self._fitted, self._header_of_table = fitted, header
+        derived = [] if fitted.encoder.history is None else fitted.encoder.history.derived
+        names = [each.name for each in fitted.encoder.columns if each.name not in (header.target, *derived)]
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         self.classes_, self.choices_, self.target_ = fitted.target.classes, self._choices(), header.target
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         self.columns_, self.method_ = fitted.encoder.describe(), fitted.member.kind
@@ -273,8 +286,6 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         header, fitted = table_arrays.unpack(arrays, metadata)
         model = cls(**unpack_parameters(header.parameters))
         model._options()
-        names = [column.name for column in fitted.encoder.columns]
-        model.n_features_in_, model.feature_names_in_ = len(names), _names(names)
         return model._adopt(fitted, header)
 
     def __sklearn_tags__(self) -> Tags:
@@ -285,7 +296,3 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         tags.input_tags.allow_nan = True
         tags.no_validation = True
         return tags
-
-
-def _names(names: list[str]) -> NDArray[Any]:
-    return np.array(names, dtype=object)

@@ -11,8 +11,12 @@ from scipy.sparse import issparse
 from sparsenet.core.validation import is_missing
 from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.frames import Frame, is_frame, read_frame
+from sparsenet.features.columns.history import HistorySpec
+from sparsenet.features.columns.history_column import HistoryColumn
+from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.targets import listed
 
+_OF_HISTORY = ("key", "time", "columns", "n")
 _MANY = (list, tuple, set, frozenset, np.ndarray)
 
 
@@ -40,6 +44,31 @@ def one_row(row: Any) -> Frame:
     if len(frame) != 1:
         raise ValueError(f"row must be one row, got {len(frame)}: pass a dict of cells, or a table of one row")
     return frame
+
+
+def cells_of_row(frame: Frame, encoder: TableEncoder) -> dict[str, Any]:
+    """Return the cells of a frame of one row, and those that the history derives."""
+    cells = {name: frame[name][0] for name in frame.names}
+    if encoder.history is None:
+        return cells
+    past = encoder.history.past(frame)
+    for column in encoder.columns:
+        if isinstance(column, HistoryColumn):
+            codes = past[column.name][0]
+            cells[column.name] = [column.categories.value_name(int(code)) for code in codes if code >= 0]
+        elif column.name in past:
+            cells[column.name] = float(past[column.name][0])
+    return cells
+
+
+def history_spec(history: HistorySpec | Mapping[str, Any] | None) -> HistorySpec | None:
+    """Return the checked description of a history."""
+    if history is None or isinstance(history, HistorySpec):
+        return history
+    wanted = "{'key': 'user', 'time': 'when', 'columns': ['item'], 'n': 10}"
+    if not isinstance(history, Mapping) or not {"key", "time", "columns"} <= set(history) <= {*_OF_HISTORY}:
+        raise ValueError(f"history must be a dict such as {wanted}, got {history!r}")
+    return HistorySpec(**history)
 
 
 def table_labels(frame: Frame, y: Any, target: str | None, label_delimiter: str | None) -> tuple[Frame, Any]:

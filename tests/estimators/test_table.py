@@ -112,7 +112,7 @@ def test_types_can_be_set():
     assert [line.split()[1] for line in trained.columns_.splitlines()[2:]] == [
         "number",
         "category",
-        "category",
+        "text",
         "ignore",
     ]
     without = {name: values for name, values in TABLE.items() if name != "day"}
@@ -227,3 +227,32 @@ def test_empty_tables_have_no_answers(model):
 def test_new_values_and_missing_cells_are_answered(model):
     rows = [{"size": None, "colour": "green", "title": None, "day": None}]
     assert np.isfinite(model.predict_proba(rows)).all()
+
+
+def test_a_history_looks_back_never_ahead(tmp_path):
+    rng = np.random.default_rng(0)
+    n = 300
+    user, when = rng.integers(0, 10, n), rng.permutation(n)
+    item = np.empty(n, object)
+    last: dict = {}
+    for row in np.argsort(when):  # each user alternates between two items
+        item[row] = last[user[row]] = "ab".replace(last.get(user[row], ""), "")[0]
+    log = {"user": [f"u{i}" for i in user], "when": when.tolist(), "item": item.tolist()}
+    history = {"key": "user", "time": "when", "columns": ["item"], "n": 3}
+    trained = TableClassifier(**LINEAR).fit(log, target="item", history=history)
+    assert "last item of user" in trained.columns_
+    assert trained.feature_names_in_.tolist() == ["user", "when"]
+    assert trained.validation_ is not None
+    assert trained.validation_["accuracy"] > 0.9
+    new = {"user": ["u0"], "when": [n + 1]}
+    assert trained.predict(new)[0] == "ab".replace(last[0], "")
+    found = trained.explain({"user": "u0", "when": n + 1})
+    assert found.columns[0].name == "last item of user"
+    assert found.columns[0].cell[0] == last[0]
+    trained.save(tmp_path / "model")
+    assert np.array_equal(sparsenet.load(tmp_path / "model").predict(log), trained.predict(log))
+    for wrong in ({"key": "user"}, "user", {**history, "m": 1}):
+        with pytest.raises(ValueError, match="history must be a dict such as"):
+            TableClassifier(**LINEAR).fit(log, target="item", history=wrong)
+    with pytest.raises(ValueError, match="history"):
+        TableClassifier(**LINEAR).fit(log, target="item", history={**history, "key": "nobody"})

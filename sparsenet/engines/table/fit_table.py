@@ -63,7 +63,14 @@ class Measured:
 
 
 def fit(
-    points: TablePoints, labels: Rows, options: TableOptions, *, exclusive: bool, seed: int, threads: int
+    points: TablePoints,
+    labels: Rows,
+    options: TableOptions,
+    *,
+    exclusive: bool,
+    seed: int,
+    threads: int,
+    times: F64 | None = None,
 ) -> tuple[Member, dict[str, Decision], dict[str, float] | None]:
     """Return the model, the decisions, and measures on held-out rows.
 
@@ -71,13 +78,15 @@ def fit(
     ----------
     exclusive : bool
         Whether each row has exactly one label.
+    times : ndarray of shape (n,), optional
+        Times of rows that look back on earlier ones: the last rows are held out.
     """
     whole, n_labels = Labelled(points, labels), labels.width
     training = MemberTraining(options, n_labels, exclusive, seed, threads)
     left_out = options.left_out(points, labels, exclusive=exclusive)
     check_method(options.method, left_out, exclusive=exclusive)
     methods = [options.method] if options.method != "auto" else [each for each in METHODS if each not in left_out]
-    parts = options.holdout.draw(len(points), seed)
+    parts = options.holdout.draw(len(points), seed, times)
     if not _can_decide(parts, labels):
         method = methods[0] if options.method != "auto" or len(points) >= options.holdout.min_rows else methods[-3]
         member, _ = training.train([method], whole)[0]

@@ -11,7 +11,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.boosting.fit_boosting import BoostingRules
 from sparsenet.engines.table.logistic import LogisticRules
 from sparsenet.engines.table.table_points import TablePoints
-from sparsenet.kernels.types import I32
+from sparsenet.kernels.types import F64, I32
 from sparsenet.selection.choose import Rule
 from sparsenet.selection.holdout import Holdout
 
@@ -43,10 +43,16 @@ class TableHoldout:
     min_rows: int = 20
     retrain_share: float = 0.05
 
-    def draw(self, n: int, seed: int) -> list[Holdout]:
-        """Draw the parts to hold out, one after the other; none of few rows."""
+    def draw(self, n: int, seed: int, times: F64 | None = None) -> list[Holdout]:
+        """Draw the parts to hold out, one after the other; none of few rows.
+
+        With `times`, as for rows that look back on a history, the last rows are held out: new rows are later, too.
+        """
         if n < self.min_rows:
             return []
+        if times is not None:
+            n_held = min(max(int(n * self.share), min(self.min_held, n // self.folds)), self.max_held)
+            return [Holdout.draw(n, n_held, seed, strategy="time", by=np.nan_to_num(times, nan=-np.inf))]
         if n >= self.folds * self.min_held:
             return [Holdout.draw(n, int(np.clip(n * self.share, self.min_held, self.max_held)), seed)]
         n_parts = min(self.folds, -(-self.min_held * self.folds // n))
