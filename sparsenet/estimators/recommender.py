@@ -18,13 +18,22 @@ from sparsenet.core.machine import default_threads
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import boolean, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
-from sparsenet.estimators.recommender_evaluation import Held, as_ks, events_of, known_items, measure, renumbered
-from sparsenet.estimators.recommender_frames import as_frame, library_of, ranked_rows
+from sparsenet.estimators.recommender_evaluation import (
+    Held,
+    as_ks,
+    events_of,
+    known_items,
+    later,
+    measure,
+    second_model,
+)
+from sparsenet.estimators.recommender_frames import LIBRARIES, as_frame, library_of, ranked_rows
 from sparsenet.estimators.recommender_inputs import (
     allowed_items,
     basket_events,
     baskets_of,
     file_rules,
+    read_alike,
     user_numbers,
     warn_of_unknown,
 )
@@ -32,7 +41,7 @@ from sparsenet.estimators.recommender_saving import Saved, pack, unpack
 from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.interactions import SPLITS, Interactions
 from sparsenet.features.log_names import find_all
-from sparsenet.features.logs import AUTO, Log, LogColumns, positions, read_log
+from sparsenet.features.logs import AUTO, Log, LogColumns, read_log
 from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
 
@@ -52,6 +61,9 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Keep the names and histories of the users, which `recommend` by name, `partial_fit` and `evaluate` without a log
         need. A saved model then contains the whole log. With False it has no names of users, but may still hold
         histories without names, which similar users are found among.
+    output : {"auto", "pandas", "polars", "pyarrow", "arrays"}
+        Library of the answers; ``"arrays"``: a dict of arrays. ``"auto"``: the library of the data frame that `fit`
+        took, and arrays for other logs.
     n_jobs : int or None
         Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
         does not depend on it.
@@ -90,18 +102,20 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     """
 
     _fitted: FittedRecommender
-    _log: Log | None
+    _saved: Saved
     _starts: I64 | None
 
     def __init__(
         self,
         *,
         keep_users: bool = True,
+        output: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | int | None = None,
     ) -> None:
         self.keep_users = keep_users
+        self.output = output
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -158,12 +172,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, **file)
-        if self._log is None:
+        if self._saved.log is None:
             raise ValueError(f"{_NO_USERS}, so partial_fit has no log to add to: call fit on all interactions")
         options = self._check()
-        if sparse.issparse(log) and self._columns is not None:
+        if sparse.issparse(log) and self._saved.columns is not None:
             raise ValueError("log must have the columns that the model learnt from, got a matrix")
-        return self._train(self._log.joined(self._read(log, self._columns, file)), options, self._library)
+        return self._train(
+            self._saved.log.joined(self._read(log, self._saved.columns, file)), options, self._saved.library
+        )
 
     def _train(self, log: Log, options: RecommenderOptions, library: str) -> Self:
         seed = run_seed(self.random_state)
@@ -208,8 +224,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Returns
         -------
         frame
-            The columns user, item, score and rank (from 1): a data frame of the library that the log of `fit` came in,
-            otherwise a dict of arrays. Scores compare items of one user; they are no probabilities.
+            The columns user, item, score and rank (from 1), in the library of `output`. Scores compare the items of one
+            user; they are no probabilities.
         """
         fitted = self._checked()
         may_be_new = choice("unknown", unknown, ("error", "popular")) == "popular"
@@ -219,7 +235,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             numbers, names = user_numbers(known, users, may_be_new=may_be_new)
         chosen = events_of(events, starts, numbers)
         best, scores = self._topk(fitted, chosen, k, exclude_seen, only, exclude)
-        return as_frame(ranked_rows({"user": names}, "item", self.items_, best, scores), self._library)
+        return self._frame({"user": names}, "item", best, scores)
 
     def recommend_for(
         self, items: Any, k: int = 10, exclude_seen: bool = True, only: Any = None, *, exclude: Any = None
@@ -244,16 +260,14 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         events = basket_events(self.items_, baskets)
         best, scores = self._topk(fitted, events, k, exclude_seen, only, exclude)
         own: dict[str, NDArray[Any]] = {"basket": np.arange(len(baskets))} if several else {}
-        return as_frame(ranked_rows(own, "item", self.items_, best, scores), self._library)
+        return self._frame(own, "item", best, scores)
 
     def similar(self, items: Any, k: int = 10) -> Any:
         """Return the k items that are most similar to each of some items: the columns item, similar, score and rank."""
         fitted, k = self._checked(), integer("k", k, 1)
         numbers = find_all(self.items_, items, "items", "it has no similar items")
         near, scores = fitted.similar(numbers.astype(np.int32), min(k, fitted.n_items), self._threads())
-        return as_frame(
-            ranked_rows({"item": self.items_[numbers]}, "similar", self.items_, near, scores), self._library
-        )
+        return self._frame({"item": self.items_[numbers]}, "similar", near, scores)
 
     def evaluate(
         self,
@@ -291,64 +305,42 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         """
         fitted, ks, exclude_seen = self._checked(), as_ks(k, integer), boolean("exclude_seen", exclude_seen)
         split = optional(choice, "split", split, SPLITS)
-        if log is None:
-            fitted, held = self._second_model(split)
-        else:
+        if log is not None:
             held = self._held_in(log, split, file)
-        return measure(fitted, held, ks, exclude_seen=exclude_seen, threads=self._threads())
-
-    def _second_model(self, split: str | None) -> tuple[FittedRecommender, Held]:
-        """Train on a part of the log, and return the other part."""
-        if self._log is None:
+        elif self._saved.log is None:
             raise ValueError(f"{_NO_USERS}: pass a log to evaluate on")
-        events, seed = self._log.interactions, run_seed(self.random_state)
-        strategy: Any = split or ("random" if events.times is None else "last")
-        learnt, held = events.split(strategy, seed)
-        if not len(learnt) or not len(held):
-            raise ValueError(f"split={strategy!r} leaves no user with events in both parts: the log is too small")
-        return fit(learnt, self._check(), seed=seed, threads=self._threads()), Held(learnt, held)
+        else:
+            how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": self._threads()}
+            fitted, held = second_model(self._saved.log.interactions, split, self._check(), **how)
+        return measure(fitted, held, ks, exclude_seen=exclude_seen, threads=self._threads())
 
     def _held_in(self, log: Any, split: str | None, file: dict[str, Any]) -> Held:
         """Return histories and what users took then, from a later log or from the parts of a log."""
-        own = self._columns or LogColumns()
-        columns = own if split is not None else LogColumns(own.user, own.item, None, None)
-        found = self._read(log, columns, file)
-        events = found.over(self.items_)
+        own = self._saved.columns or LogColumns()
         if split is not None:
-            strategy: Any = split
-            learnt, held = events.split(strategy, run_seed(self.random_state))
+            events = self._read(log, own, file).over(self.items_)
+            learnt, held = events.split(split, run_seed(self.random_state))  # type: ignore[arg-type]
             return Held(known_items(learnt, self.n_items_), held)
-        if self._log is None:
+        if self._saved.log is None:
             raise ValueError(f"{_NO_USERS}: pass split='random' to predict a part of each history from the other part")
-        places = positions(self._log.users, found.users)
-        if (places < 0).all():
-            raise ValueError(
-                f"the log has no user that the model knows, but {found.users.tolist()[0]!r} and others: pass "
-                "split='random' to measure on new users"
-            )
-        return Held(self._log.interactions, renumbered(events, places, len(self._log.users)))
+        return later(self._saved.log, self._read(log, replace(own, time=None, weight=None), file), self.items_)
 
     # --- reading ---
 
     def _read(self, log: Any, columns: LogColumns | None, file: dict[str, Any], argument: str = "log") -> Log:
-        """Read a log with the columns that the model learnt from; a matrix has a column for each item."""
-        rules, may_be_empty = file_rules(self.verbose, **file), argument == "history"
-        found = read_log(log, columns or LogColumns(), rules, argument=argument, may_be_empty=may_be_empty)
-        if not sparse.issparse(log) or self._columns is None:
-            return found
-        if len(found.items) != self.n_items_:
-            raise ValueError(f"{argument} has {len(found.items)} columns, and the model has {self.n_items_} items")
-        return replace(found, items=self.items_)
+        """Read a log with the columns that the model learnt from, or the given ones."""
+        known = None if self._saved.columns is None else columns
+        return read_alike(log, known, self.items_, file_rules(self.verbose, **file), argument)
 
     def _histories(self, history: Any, file: dict[str, Any]) -> tuple[NDArray[Any], Interactions, I64]:
         """Return the names of users, their events, and the position of the first event of each."""
         if history is None:
             for name in file:
                 raise TypeError(f"unexpected argument {name!r}: without a history there is no file to read")
-            if self._log is None:
+            if self._saved.log is None:
                 raise ValueError(f"{_NO_USERS}: pass what the users took as history=")
-            return self._log.users, self._log.interactions, self._starts  # type: ignore[return-value]
-        log = self._read(history, self._columns, file, "history")
+            return self._saved.log.users, self._saved.log.interactions, self._starts  # type: ignore[return-value]
+        log = self._read(history, self._saved.columns, file, "history")
         events = log.over(self.items_)
         warn_of_unknown(events.items >= self.n_items_)
         events = known_items(events, self.n_items_)
@@ -362,6 +354,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         exclude_seen = boolean("exclude_seen", exclude_seen)
         return fitted.topk(events, k, exclude_seen=exclude_seen, only=mask, threads=self._threads())
 
+    def _frame(self, owners: dict[str, NDArray[Any]], name: str, best: I32, scores: F32) -> Any:
+        """Return answers as rows in the library of the output."""
+        library = self._saved.library if self.output == AUTO else choice("output", self.output, LIBRARIES)
+        return as_frame(ranked_rows(owners, name, self.items_, best, scores), library)
+
     # --- saving ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -369,7 +366,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
         The model holds the log, with the names of its users, unless ``keep_users=False``. A RandomState becomes None.
         """
-        storage.save(path, *pack(self.get_params(deep=False), self._saved()))
+        check_is_fitted(self)
+        storage.save(path, *pack(self.get_params(deep=False), self._saved))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -391,7 +389,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return self._checked()
 
     def _adopt(self, saved: Saved) -> Self:
-        self._fitted, self._log, self._library, self._columns = saved.fitted, saved.log, saved.library, saved.columns
+        self._fitted, self._saved = saved.fitted, saved
         self.items_, self.item_counts_ = saved.items, saved.fitted.popularity
         self.users_ = None if saved.log is None else saved.log.users
         self.n_users_, self.n_items_, self.n_events_ = saved.n_users, len(saved.items), saved.n_events
@@ -400,13 +398,10 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self._starts = None if saved.log is None else saved.log.interactions.starts
         return self
 
-    def _saved(self) -> Saved:
-        fitted = self._checked()
-        return Saved(fitted, self.items_, self._log, self._columns, self._library, self.n_users_, self.n_events_)
-
     def _check(self) -> RecommenderOptions:
         """Check all parameters; return the training options."""
         boolean("keep_users", self.keep_users)
+        choice("output", self.output, (AUTO, *LIBRARIES))
         check_seed(self.random_state)
         self._threads()
         return RecommenderOptions(verbose=optional(switch, "verbose", self.verbose))

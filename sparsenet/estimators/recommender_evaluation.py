@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet import metrics
 from sparsenet.core.rows import as_matrix
-from sparsenet.engines.recommender.fit_recommender import FittedRecommender
+from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
 from sparsenet.features.interactions import Interactions
+from sparsenet.features.logs import Log, positions
 from sparsenet.kernels.types import I64
 
 
@@ -53,6 +55,17 @@ def measure(
     return found | {"users": len(users), "events": truth.nnz, "unknown_items": unknown}
 
 
+def second_model(
+    events: Interactions, split: str | None, options: RecommenderOptions, *, seed: int, threads: int
+) -> tuple[FittedRecommender, Held]:
+    """Train on a part of a log, and return the other part with the model."""
+    strategy: Any = split or ("random" if events.times is None else "last")
+    learnt, held = events.split(strategy, seed)
+    if not len(learnt) or not len(held):
+        raise ValueError(f"split={strategy!r} leaves no user with events in both parts: the log is too small")
+    return fit(learnt, options, seed=seed, threads=threads), Held(learnt, held)
+
+
 def _truth(held: Held, exclude_seen: bool) -> csr_array:
     """Return the items that each user took, without those in the history if they are never recommended."""
     truth = as_matrix(held.truth.histories())
@@ -86,12 +99,19 @@ def known_items(log: Interactions, n_items: int) -> Interactions:
     return replace(kept, n_items=n_items)
 
 
-def renumbered(log: Interactions, users: I64, n_users: int) -> Interactions:
-    """Return the events with new numbers of users, without those of users with the number -1."""
-    own = users[log.users]
+def later(log: Log, found: Log, items: NDArray[Any]) -> Held:
+    """Return the histories of a log, and what its users took in a later one."""
+    users = positions(log.users, found.users)
+    if (users < 0).all():
+        raise ValueError(
+            f"the log has no user that the model knows, but {found.users.tolist()[0]!r} and others: pass "
+            "split='random' to measure on new users"
+        )
+    events = found.over(items)
+    own = users[events.users]
     kept = own >= 0
-    times = None if log.times is None else log.times[kept]
-    return Interactions.of(own[kept], log.items[kept], times, log.weights[kept], n_users, log.n_items)
+    truth = Interactions.of(own[kept], events.items[kept], None, None, len(log.users), events.n_items)
+    return Held(log.interactions, truth)
 
 
 def as_ks(k: Any, check: Any) -> list[int]:

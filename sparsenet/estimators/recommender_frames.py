@@ -24,13 +24,14 @@ def library_of(log: Any) -> str:
 
 
 def as_frame(columns: dict[str, NDArray[Any]], library: str) -> Any:
-    """Return columns as a data frame of a library, or as they are; also if the library is not installed here."""
+    """Return columns as a data frame of a library, or as a dict of arrays."""
     if library == ARRAYS:
         return columns
     try:
         make = getattr(importlib.import_module(library), _MAKERS[library])
-    except ImportError:  # the model was trained where it is installed
-        return columns
+    except ImportError as error:
+        advice = f"pip install {library}, or set_params(output='arrays')"
+        raise ImportError(f"the answers are data frames of {library}, which is not installed: {advice}") from error
     return make({name: _plain(values, library) for name, values in columns.items()})
 
 

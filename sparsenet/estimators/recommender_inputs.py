@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from sparsenet.core.validation import optional, switch
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.frames import is_frame
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.log_names import find, is_one, item_mask, unknown_name
-from sparsenet.features.logs import LogFile
+from sparsenet.features.logs import Log, LogColumns, LogFile, read_log
 from sparsenet.kernels.types import I64, Bools
 
 
@@ -25,6 +27,19 @@ def file_rules(verbose: Any, **given: Any) -> LogFile:
     for name in given:
         raise TypeError(f"unexpected argument {name!r}: a file takes format, quotes, delimiter and encoding")
     return LogFile(format=format, dialect=Dialect(**dialect), verbose=optional(switch, "verbose", verbose))
+
+
+def read_alike(log: Any, columns: LogColumns | None, items: NDArray[Any], file: LogFile, argument: str) -> Log:
+    """Read a log with the columns of the training log, None if that was a matrix; a history may be empty.
+
+    A matrix has a column for each item.
+    """
+    found = read_log(log, columns or LogColumns(), file, argument=argument, may_be_empty=argument == "history")
+    if not issparse(log) or columns is None:
+        return found
+    if len(found.items) != len(items):
+        raise ValueError(f"{argument} has {len(found.items)} columns, and the model has {len(items)} items")
+    return replace(found, items=items)
 
 
 def allowed_items(items: NDArray[Any], only: Any, exclude: Any) -> Bools | None:

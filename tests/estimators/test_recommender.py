@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,24 @@ def test_answers_come_in_the_library_of_the_log(library: str, log: dict[str, Any
     assert columns == ["user", "item", "score", "rank"]
     values = found["item"].to_pylist() if library == "pyarrow" else found["item"].to_list()
     assert values == model.recommend(["u001"], k=2)["item"].tolist()
+
+
+def test_output_chooses_the_library(log: dict[str, Any], tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    model = Recommender(output="pandas", random_state=0, n_jobs=1).fit(log)
+    assert isinstance(model.recommend("u001", k=2), pandas.DataFrame)
+    assert isinstance(model.set_params(output="arrays").similar("i01", k=2), dict)
+    with pytest.raises(ValueError, match="output must be one of"):
+        model.set_params(output="excel").recommend("u001")
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    model = Recommender(output="polars").fit({"user": ["a"], "item": ["b"]})
+    with pytest.raises(
+        ImportError, match=r"data frames of polars, which is not installed: .*set_params\(output='arrays"
+    ):
+        model.recommend("a")
 
 
 def test_a_file_is_all_it_takes(tmp_path: Path, log: dict[str, Any], model: Recommender) -> None:
