@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.extreme import ExtremeClassifier as ExtremeClassifier
     from sparsenet.estimators.loading import load as load
     from sparsenet.estimators.predictor import Predictor as Predictor
+    from sparsenet.estimators.recommender import Recommender as Recommender
     from sparsenet.estimators.table import TableClassifier as TableClassifier
     from sparsenet.estimators.text import TextClassifier as TextClassifier
     from sparsenet.estimators.tree import TreeClassifier as TreeClassifier
@@ -73,6 +74,7 @@ _HOMES = {
     "Progress": "engines.network.training",
     "ProgressBar": "engines.network.training.progress_bar",
     "RandomSampler": "engines.network.samplers",
+    "Recommender": "estimators.recommender",
     "Rows": "core.rows",
     "SGD": "engines.network.optim",
     "SampledOutput": "engines.network.output",

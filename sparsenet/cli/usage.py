@@ -58,6 +58,17 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
         refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
 
 
+def is_log(given: SimpleNamespace) -> bool:
+    """Return whether `train` reads a log of interactions."""
+    return given.user is not None or given.item is not None
+
+
+def check_log_format(format: str, hint: str, *more: str) -> None:
+    """Refuse formats that are no tables."""
+    if format in {"xmc", "svmlight", "lines"} - set(more):
+        refuse(hint, f"{format} is not for logs of interactions: they are csv, tsv, jsonl or parquet")
+
+
 def check_point_format(format: str, hint: str, labels_file: Path | None = None) -> None:
     """Refuse formats for text, and any format for a matrix, whose name or first line determines it."""
     if labels_file is not None and format != "auto":
