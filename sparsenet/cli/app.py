@@ -70,13 +70,13 @@ def train(given: SimpleNamespace) -> None:
     """Train a model and save it.
 
     The file decides what is trained. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a linear
-    model or a network, by the number of texts and labels. --method chooses another model. --user and --item train a
-    recommender on a log of who took what.
+    model or a network, by the number of texts and labels. --target without --text trains on a table with mixed columns.
+    --user and --item train a recommender on a log of who took what. --method chooses another model.
 
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is
     not saved, and the previous model stays.
     """
-    from sparsenet.cli import log_commands, point_training, text_sources, text_training
+    from sparsenet.cli import log_commands, point_training, table_commands, text_sources, text_training
     from sparsenet.core.progress import shown_by_default
 
     with shown_by_default(given.progress):
@@ -85,6 +85,10 @@ def train(given: SimpleNamespace) -> None:
             usage.check_log_format(given.format, "format")
             summary = log_commands.train(given, usage.parameters(given))
             describe = log_commands.describe_training
+        elif table_commands.is_table_file(given):
+            usage.check_train(given, "table")
+            summary = table_commands.train(given, usage.parameters(given))
+            describe = table_commands.describe_training
         elif text_sources.is_text_file(given.data, given.format, usage.table_options(given)):
             usage.check_train(given, "text")
             source = text_sources.text_source(given)
@@ -112,13 +116,17 @@ def evaluate(given: SimpleNamespace) -> None:
     A recommender is measured on a later log of its users: P@1, and recall@k, nDCG@k, MRR@k, coverage@k and
     popularity bias, also @20.
     """
-    from sparsenet.cli import log_commands, models, point_commands, results, text_commands, text_sources
+    from sparsenet.cli import log_commands, models, point_commands, results, table_commands, text_commands, text_sources
 
     if models.is_log_model(given.model):
         usage.check_options("evaluate", given, "log")
         usage.check_log_format(given.format, "format")
         found = log_commands.evaluate(given)
         words = log_commands.describe_measures(found)
+    elif models.is_table_model(given.model):
+        usage.check_options("evaluate", given, "table")
+        found = table_commands.evaluate(given)
+        words = results.describe(found, "row")
     elif models.is_text_model(given.model):
         usage.check_options("evaluate", given, "text")
         found = text_commands.evaluate(text_sources.text_source(given), given)
@@ -138,12 +146,15 @@ def predict(given: SimpleNamespace) -> None:
     A recommender reads the name of a user on each line, baskets with --baskets, or a log of new users from a table.
     Unknown users get the most popular items.
     """
-    from sparsenet.cli import log_commands, models, point_commands, text_commands, text_sources
+    from sparsenet.cli import log_commands, models, point_commands, table_commands, text_commands, text_sources
 
     if models.is_log_model(given.model):
         usage.check_options("predict", given, "log")
         usage.check_log_format(given.input_format, "input_format", "lines")
         answers = log_commands.predict(given)
+    elif models.is_table_model(given.model):
+        usage.check_options("predict", given, "table")
+        answers = table_commands.predict(given)
     elif models.is_text_model(given.model):
         usage.check_options("predict", given, "text")
         answers = text_commands.predict(text_sources.text_source(given, "input_format"), given)

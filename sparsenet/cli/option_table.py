@@ -18,6 +18,7 @@ from sparsenet.cli.option_values import MAX_INT, one_of, within
 POINTS = "Sparse points"
 TABLES = "CSV and other tables of text"
 LOGS = "Log of interactions (--user and --item)"
+MIXED = "Tables with mixed columns (--target without --text)"
 TEXT = "Raw text (--method linear, network or auto)"
 NETWORKS = "Network of sparse points (--method network or blend)"
 TREES = "Tree and blend (--method tree or blend)"
@@ -29,13 +30,14 @@ OF_NETWORKS = frozenset({"network", "blend"})
 OF_BLENDS = frozenset({"blend", "bare-blend"})
 OF_POINTS = frozenset({"points", "tree"}) | OF_NETWORKS | OF_BLENDS
 OF_LOGS = frozenset({"log"})
+OF_TABLES = frozenset({"table"})
 OF_CLASSIFIERS = OF_TEXT | OF_POINTS
-EVERY = OF_CLASSIFIERS | OF_LOGS
+EVERY = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
 #: The methods for sparse points. The first one is the default.
 POINT_METHODS = ("blend", "network", "tree")
 NOT_FOR_POINTS = {"points": "applies to tables of text, and sparse points have no columns: leave it out"}
 BESIDE = {"text": "text labels are in the same file, in a column or in __label__ words"}
-NOUNS = {"text": "text model", "tree": "tree"}
+NOUNS = {"text": "text model", "tree": "tree", "log": "recommender", "table": "model of a table"}
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,15 @@ class CommandOption:
             return None
         if kind == "bare-blend" and "blend" in self.kinds:
             return "is for the network, which --no-network leaves out"
-        reason = self.refusals.get(kind) or (kind not in ("text", "log") and self.refusals.get("points"))
+        reason = self.refusals.get(kind) or (kind not in ("text", "log", "table") and self.refusals.get("points"))
         if reason:
             return reason
         if self.kinds == OF_LOGS:
             return "is for logs of interactions, which train tells by --user and --item"
-        if kind == "log":
-            return "has no effect on a recommender: leave it out"
+        if self.kinds == OF_TABLES:
+            return "is for tables with mixed columns, which train tells by --target without --text"
+        if kind in ("log", "table"):
+            return f"has no effect on a {NOUNS[kind]}: leave it out"
         methods = [method for method in POINT_METHODS if method in self.kinds]
         if kind == "text":
             return "has no effect on a text model: leave it out"
@@ -149,7 +153,9 @@ TSV_HELP = (
 _points: dict[str, Any] = {"panel": POINTS, "kinds": OF_POINTS}
 _text: dict[str, Any] = {"panel": TEXT, "kinds": OF_TEXT}
 _table: dict[str, Any] = {"panel": TABLES, "kinds": OF_TEXT, "refusals": NOT_FOR_POINTS}
-_delimited: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_LOGS}
+_labelled: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_TABLES}
+_delimited: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_LOGS | OF_TABLES}
+_mixed: dict[str, Any] = {"panel": MIXED, "kinds": OF_TABLES}
 _log: dict[str, Any] = {"panel": LOGS, "kinds": OF_LOGS}
 _network: dict[str, Any] = {"panel": NETWORKS, "kinds": OF_NETWORKS}
 _blend: dict[str, Any] = {"panel": TREES, "kinds": OF_BLENDS}
@@ -194,9 +200,11 @@ def table() -> tuple[CommandOption, ...]:
         _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
         CommandOption(
             "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend "
-            "combines a tree, a network and nearest neighbors.",
-            shown="auto for text, by the number of texts and labels; blend for sparse points",
-            check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
+            "combines a tree, a network and nearest neighbors. Tables with mixed columns: table, or one of boosting, "
+            "linear, blend, network and tree.",
+            shown="auto for text, by the number of texts and labels; blend for sparse points; the best for a table",
+            check=one_of("auto", "linear", "network", "tree", "blend", "boosting", "table"), sets="method",
+            kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
         CommandOption(
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
@@ -216,7 +224,7 @@ def table() -> tuple[CommandOption, ...]:
         CommandOption(
             "threshold", "P|learnt", "Leave out labels that are less probable than P; a line may then be empty. "
             "learnt: the threshold that a text model with several labels found best on held-out texts.",
-            commands=("predict",), default="0", check=check.threshold,
+            commands=("predict",), default="0", check=check.threshold, kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
         _flag(
             "exclude_seen", "Recommend only new items: feature i is label i, and is never predicted for points that "
@@ -234,11 +242,11 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
-            shown="the column that the model was trained on, or label", essential=True, **_table,
+            shown="the column that the model was trained on, or label", essential=True, **_labelled,
         ),
         CommandOption(
             "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
-            shown="one label per text", essential=True, check=check.label_delimiter, **_table,
+            shown="one label per text", essential=True, check=check.label_delimiter, **_labelled,
         ),
         _number(
             "epochs", 1, MAX_INT, "Passes over the data; an upper limit for a tree and for a linear text model.",
@@ -262,6 +270,7 @@ def table() -> tuple[CommandOption, ...]:
         CommandOption(
             "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
             "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
+            kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
         _flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
         _path(
@@ -316,7 +325,7 @@ def table() -> tuple[CommandOption, ...]:
         # --- tables of text ---
         _flag(
             "header", "Whether the first row of CSV or TSV contains the column names.", negatable=True,
-            commands=READING, shown="yes, if columns are given by name", **_table,
+            commands=READING, shown="yes, if columns are given by name", **_labelled,
         ),
         _flag(
             "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
@@ -359,6 +368,11 @@ def table() -> tuple[CommandOption, ...]:
         _flag(
             "include_seen", "Also recommend items that a user already has.", commands=("evaluate", "predict"),
             default=False, **_log,
+        ),
+        # --- tables with mixed columns ---
+        CommandOption(
+            "types", "NAME=TYPE,...", "Types of columns, where the inferred ones are wrong: number, category, "
+            "categories, date, text, ids or ignore. Or a JSON object.", check=check.types, **_mixed,
         ),
         # --- networks ---
         _number(

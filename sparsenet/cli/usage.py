@@ -33,12 +33,16 @@ def parameters(given: SimpleNamespace) -> dict[str, Any]:
     """Return the parameters of the classifier that the options of `train` set."""
     found = {option.sets: getattr(given, option.name) for option in options_of("train") if option.sets}
     found = {str(name): value for name, value in found.items() if value is not None}
+    if found.get("method") == "table":
+        del found["method"]
     return found | ({"char_ngrams": None} if found.get("char_ngrams") == "none" else {})
 
 
 def kind_of_point_model(given: SimpleNamespace) -> str:
     """Return the kind of model that `train` makes of sparse points."""
     method = given.method or POINT_METHODS[0]
+    if method == "table":
+        refuse("method", "a table has named columns, and this file holds sparse points")
     if method not in POINT_METHODS:
         known = f"{', '.join(POINT_METHODS[:-1])} or {POINT_METHODS[-1]}"
         refuse("method", f"{method} is for text, and this file holds sparse points: choose {known}")

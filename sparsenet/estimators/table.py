@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +14,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.memory import check_cells
-from sparsenet.core.progress import is_wanted
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import choice, n_jobs, optional, switch
@@ -22,7 +23,6 @@ from sparsenet.engines.network.parameters import pack_parameters, unpack_paramet
 from sparsenet.engines.table import fit_table, table_arrays
 from sparsenet.engines.table.column_effects import ColumnEffect, ColumnMap, TableExplanation, column_effects
 from sparsenet.engines.table.fit_table import FittedTable
-from sparsenet.engines.table.table_arrays import TableHeader
 from sparsenet.engines.table.table_options import METHODS, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.estimators.answers import AnswersMixin
@@ -163,10 +163,10 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             if spec is not None and target is not None and target in spec.columns:
                 frame, kinds[target] = whole, "ignore"
             encoder = TableEncoder.learn(frame, kinds, history=spec)
-            if options.verbose and is_wanted(options.verbose):
-                print(encoder.describe(), flush=True)
+            if options.verbose:
+                print(encoder.describe(), file=sys.stderr, flush=True)
             fitted = self._trained(frame, encoder, learnt, labels, options, seed)
-            return self._adopt(fitted, TableHeader({}, None if y is not None else target, label_delimiter))
+            return self._adopt(replace(fitted, column=target, label_delimiter=label_delimiter))
 
     def _trained(
         self, frame: Frame, encoder: TableEncoder, target: Target, labels: Rows, options: TableOptions, seed: int
@@ -202,7 +202,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         if y is None:
             if self.target_ is None:
                 raise ValueError("y must be given: the model was trained with y, not with the name of a column")
-            frame, y = table_labels(frame, None, self.target_, self._header_of_table.label_delimiter)
+            frame, y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)
         return super().score(frame, y, sample_weight)
 
     def explain(self, row: Any, label: Any = None) -> TableExplanation:
@@ -264,12 +264,12 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def _choices(self) -> dict[str, Decision]:
         return dict(self._fitted.choices)
 
-    def _adopt(self, fitted: FittedTable, header: TableHeader) -> Self:
-        self._fitted, self._header_of_table = fitted, header
+    def _adopt(self, fitted: FittedTable) -> Self:
+        self._fitted = fitted
         derived = [] if fitted.encoder.history is None else fitted.encoder.history.derived
-        names = [each.name for each in fitted.encoder.columns if each.name not in (header.target, *derived)]
+        names = [each.name for each in fitted.encoder.columns if each.name not in (fitted.column, *derived)]
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
-        self.classes_, self.choices_, self.target_ = fitted.target.classes, self._choices(), header.target
+        self.classes_, self.choices_, self.target_ = fitted.target.classes, self._choices(), fitted.column
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         self.columns_, self.method_ = fitted.encoder.describe(), fitted.member.kind
         self.validation_ = fitted.validation
@@ -277,16 +277,14 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
         self._options()  # invalid parameters could not be loaded
-        parameters = pack_parameters(self.get_params(deep=False))
-        header = TableHeader(parameters, self._header_of_table.target, self._header_of_table.label_delimiter)
-        return table_arrays.pack(self._fitted, header, small=small)
+        return table_arrays.pack(self._fitted, pack_parameters(self.get_params(deep=False)), small=small)
 
     @classmethod
     def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
-        header, fitted = table_arrays.unpack(arrays, metadata)
-        model = cls(**unpack_parameters(header.parameters))
+        parameters, fitted = table_arrays.unpack(arrays, metadata)
+        model = cls(**unpack_parameters(parameters))
         model._options()
-        return model._adopt(fitted, header)
+        return model._adopt(fitted)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

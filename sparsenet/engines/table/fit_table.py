@@ -41,6 +41,8 @@ class FittedTable:
         The decisions, by name.
     validation : mapping, optional
         Measures on held-out rows, by name.
+    column, label_delimiter : str, optional
+        The column of classes, and what separates several classes in its cells.
     """
 
     member: Member
@@ -50,6 +52,8 @@ class FittedTable:
     background: TablePoints
     choices: Mapping[str, Decision] = field(default_factory=dict)
     validation: Mapping[str, float] | None = None
+    column: str | None = None
+    label_delimiter: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

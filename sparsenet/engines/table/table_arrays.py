@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,27 +48,11 @@ KIND = "TableClassifier"
 KINDS = [each.kind for each in (AverageMember, LinearMember, BoostingMember, TreeMember, NetworkMember, BlendMember)]
 
 
-@dataclass(frozen=True)
-class TableHeader:
-    """The estimator's part of a saved model.
+def pack(fitted: FittedTable, parameters: dict[str, Any], *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and JSON of an equal model; if `small`, of a nearly equal one in fewer bits.
 
-    Attributes
-    ----------
-    parameters : dict
-        The constructor parameters as JSON.
-    target : str or None
-        The column of classes.
-    label_delimiter : str or None
-        What separates several labels in a cell.
+    `parameters` are those of the estimator, as JSON.
     """
-
-    parameters: dict[str, Any] = field(default_factory=dict)
-    target: str | None = None
-    label_delimiter: str | None = None
-
-
-def pack(fitted: FittedTable, header: TableHeader, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays and JSON of an equal model; if `small`, of a nearly equal one in fewer bits."""
     labels, about_target = pack_labels(fitted.target)
     encoder, about_encoder = encoder_arrays.pack(fitted.encoder)
     member, about_member = _pack_member(fitted.member, small=small)
@@ -78,9 +61,9 @@ def pack(fitted: FittedTable, header: TableHeader, *, small: bool = False) -> tu
     arrays |= {**pack_part("member", member), **pack_part("background", background)}
     return arrays, {
         "model": KIND,
-        "parameters": header.parameters,
-        "column": header.target,
-        "label_delimiter": header.label_delimiter,
+        "parameters": parameters,
+        "column": fitted.column,
+        "label_delimiter": fitted.label_delimiter,
         "target": about_target,
         "n_points": fitted.seen.n_points,
         "encoder": about_encoder,
@@ -91,8 +74,8 @@ def pack(fitted: FittedTable, header: TableHeader, *, small: bool = False) -> tu
     }
 
 
-def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[TableHeader, FittedTable]:
-    """Return the header and the model; raises ModelError if the parts contradict each other."""
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any], FittedTable]:
+    """Return the parameters and the model; raises ModelError if the parts contradict each other."""
     check_kind(metadata, KIND)
     target = unpack_target(arrays, metadata["target"])
     encoder = encoder_arrays.unpack(unpack_part("encoder", arrays), metadata["encoder"])
@@ -103,11 +86,12 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[TableHeader, Fi
         raise ModelError(f"the model has {member.n_labels} labels, and there are {len(target.classes)} classes")
     background = _unpack_points(unpack_part("background", arrays), metadata["background"], encoder)
     choices = {str(name): unpack_decision(choice) for name, choice in metadata["choices"].items()}
-    fitted = FittedTable(member, target, seen, encoder, background, choices, tree_arrays.unpack_validation(metadata))
     column, delimiter = metadata["column"], metadata["label_delimiter"]
     if not isinstance(column, str | None) or not isinstance(delimiter, str | None):
         raise ModelError(f"the column of classes and its delimiter must be names, got {column!r} and {delimiter!r}")
-    return TableHeader(metadata["parameters"], column, delimiter), fitted
+    validation = tree_arrays.unpack_validation(metadata)
+    fitted = FittedTable(member, target, seen, encoder, background, choices, validation, column, delimiter)
+    return metadata["parameters"], fitted
 
 
 def _pack_member(member: Member, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
