@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.validation import choice, first_repeated
-from sparsenet.data.dialect import Dialect
+from sparsenet.data.blocks import Block, line_blocks
+from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError
 from sparsenet.data.formats import TableFormat, text_format
 from sparsenet.data.frame_columns import as_column, column_of
-from sparsenet.data.lines import Line, Record, skip_blank, text_lines
+from sparsenet.data.lines import PARQUET, Line, Record, skip_blank, text_lines
 from sparsenet.data.parquet import opened
 from sparsenet.data.sources import OnBytes, PathOrStream, Source, name_of, open_source
 from sparsenet.data.table_rows import json_object, table_records, wrong_number_of_fields
@@ -52,35 +53,91 @@ def read_columns(
 def _delimited_columns(
     source: Source, wanted: Sequence[str] | None, table: TableFormat, dialect: Dialect
 ) -> FileColumns:
-    records = table_records(source, table, dialect)
-    first = next(records, None)
-    if first is None:
-        raise DataError(source.name, None, "holds no row: the first must hold the names of columns")
-    names = first.fields
-    if dialect.header is False:  # positions are the names
-        names, records = [str(i) for i in range(len(names))], _with(first, records)
-    _check_distinct(source.name, first.number, names)
-    chosen = [i for i, name in enumerate(names) if wanted is None or name in wanted]
-    cells: list[list[str | None]] = [[] for _ in chosen]
-    known: list[dict[str, str]] = [{} for _ in chosen]  # equal cells share one string
-    lines: list[int] = []
-    while rows := list(islice(records, ROWS_AT_A_TIME)):
-        for fields, number in rows:
-            if len(fields) != len(names):
-                wrong = wrong_number_of_fields(fields, len(names), many_lines=bool(dialect.has_quotes(table)))
-                raise DataError(source.name, number, wrong)
-        lines += [row.number for row in rows]
-        for own, shared, i in zip(cells, known, chosen, strict=True):
-            own += [shared.setdefault(row.fields[i], row.fields[i]) or None for row in rows]
-            if len(shared) > len(own) // 2:
-                shared.clear()  # mostly distinct: sharing takes more memory than it saves
-    columns = {names[i]: column_of(own) for own, i in zip(cells, chosen, strict=True)}
-    return FileColumns(columns, np.array(lines, np.int64))
+    """Read CSV or TSV: in whole blocks up to the first with a quote or a fault, then row by row, which takes longer."""
+    cells = _Cells(source.name, wanted, header=dialect.header is not False)
+    blocks = line_blocks(source)
+    for block in blocks:
+        whole = plain_columns(block, dialect.separator(table)) if dialect.encoding in (None, UTF_8) else None
+        if whole is None or not cells.fits(len(whole)):
+            rows = table_records(source, table, dialect, blocks=chain([block], blocks))
+            _add_rows(cells, rows, many_lines=bool(dialect.has_quotes(table)))
+            break
+        cells.add(whole, range(block.first_line, block.first_line + len(whole[0])))
+    return cells.joined()
 
 
-def _with(first: Record, rest: Iterator[Record]) -> Iterator[Record]:
-    yield first
-    yield from rest
+def plain_columns(block: Block, separator: str) -> list[list[str]] | None:
+    """Return the cells of each column of a block; None if it needs to be read row by row."""
+    raw = block.text.tobytes().replace(b"\r\n", b"\n")
+    if any(odd in raw for odd in (b'"', b"\0", b"\r", b"\n\n")) or raw.startswith((b"\n", PARQUET)):
+        return None
+    is_mark = np.frombuffer(raw, np.uint8)
+    is_end = is_mark == ord("\n")
+    n, n_rows = raw.count(separator.encode(), 0, raw.index(b"\n")) + 1, np.count_nonzero(is_end)
+    ends = is_end[is_end | (is_mark == ord(separator))] if separator.isascii() else is_end[:0]
+    if len(ends) != n * n_rows or not ends[n - 1 :: n].all():
+        return None
+    try:
+        text = raw.decode(UTF_8)
+    except UnicodeDecodeError:
+        return None
+    cells = text[:-1].replace("\n", separator).split(separator)
+    return [cells[i::n] for i in range(n)]
+
+
+def _add_rows(cells: _Cells, rows: Iterator[Record], *, many_lines: bool) -> None:
+    while batch := list(islice(rows, ROWS_AT_A_TIME)):
+        n = cells.n_fields or len(batch[0].fields)
+        for fields, number in batch:
+            if len(fields) != n:
+                raise DataError(cells.path, number, wrong_number_of_fields(fields, n, many_lines=many_lines))
+        cells.add([list(own) for own in zip(*(row.fields for row in batch), strict=True)], [row[1] for row in batch])
+
+
+class _Cells:
+    """The cells of the wanted columns, from the first row on, which holds the names if there is a header."""
+
+    def __init__(self, path: str, wanted: Sequence[str] | None, *, header: bool) -> None:
+        self.path = path
+        self.n_fields = 0
+        self._wanted, self._header = wanted, header
+        self._columns: dict[str, list[str | None]] = {}
+        self._places: list[int] = []
+        self._known: list[dict[str, str | None]] = []  # equal cells share one string
+        self._lines: list[int] = []
+
+    def fits(self, n_fields: int) -> bool:
+        """Return whether rows may have this number of fields."""
+        return self.n_fields in (0, n_fields)
+
+    def add(self, columns: list[list[str]], lines: Sequence[int]) -> None:
+        """Append the cells of further rows."""
+        if not self.n_fields:
+            columns, lines = self._begin(columns, lines)
+        self._lines += lines
+        for own, known, place in zip(self._columns.values(), self._known, self._places, strict=True):
+            own += map(known.setdefault, columns[place], columns[place])
+            if len(known) > len(own) // 2:  # mostly distinct: sharing takes more memory than it saves
+                known.clear()
+                known[""] = None
+
+    def _begin(self, columns: list[list[str]], lines: Sequence[int]) -> tuple[list[list[str]], Sequence[int]]:
+        """Learn the names of the columns; return the rows without them."""
+        self.n_fields = len(columns)
+        names = [own[0] for own in columns] if self._header else [str(place) for place in range(len(columns))]
+        _check_distinct(self.path, lines[0], names)
+        self._places = [place for place, name in enumerate(names) if self._wanted is None or name in self._wanted]
+        self._columns = {names[place]: [] for place in self._places}
+        self._known = [{"": None} for _ in self._places]
+        return ([own[1:] for own in columns], lines[1:]) if self._header else (columns, lines)
+
+    def joined(self) -> FileColumns:
+        """Return the columns."""
+        if not self.n_fields:
+            raise DataError(self.path, None, "holds no row: the first must hold the names of columns")
+        return FileColumns(
+            {name: column_of(own) for name, own in self._columns.items()}, np.array(self._lines, np.int64)
+        )
 
 
 def _json_columns(source: Source, wanted: Sequence[str] | None, table: TableFormat, dialect: Dialect) -> FileColumns:

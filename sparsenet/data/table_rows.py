@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sparsenet.core.validation import first_repeated, is_unicode
+from sparsenet.data.blocks import Block
 from sparsenet.data.columns import Column, TableColumns, joined, quoted_names
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, cut, quoted
@@ -59,12 +60,15 @@ def table_rows(
 
 
 def table_records(
-    source: Source, table: TableFormat, dialect: Dialect, on_skipped: OnSkipped | None = None
+    source: Source,
+    table: TableFormat,
+    dialect: Dialect,
+    on_skipped: OnSkipped | None = None,
+    blocks: Iterator[Block] | None = None,
 ) -> Iterator[Record]:
-    """Yield the fields of each row of CSV or TSV, including the header."""
-    lines = text_lines(
-        source, dialect.encoding or UTF_8, advice=f"{ICONV}, or pass its encoding, such as encoding='latin-1'"
-    )
+    """Yield the fields of each row of CSV or TSV, including the header; of the remaining `blocks` if given."""
+    advice = f"{ICONV}, or pass its encoding, such as encoding='latin-1'"
+    lines = text_lines(source, dialect.encoding or UTF_8, advice=advice, blocks=blocks)
     how: dict[str, Any] = {"quotes": dialect.has_quotes(table), "on_skipped": on_skipped}
     return delimited_records(lines, source, dialect.separator(table), **how)
 

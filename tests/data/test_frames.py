@@ -4,6 +4,7 @@ import gzip
 import math
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,9 @@ from pyarrow import parquet
 
 from sparsenet.data import DataError
 from sparsenet.data.dialect import Dialect
+from sparsenet.data.frame_files import read_columns
 from sparsenet.data.frames import Frame, is_frame, read_frame
+from sparsenet.data.sources import ReadSizes, Source
 
 WHEN = datetime(2024, 2, 29, 12, 30, 1, 500)
 COLUMNS = {
@@ -154,6 +157,30 @@ def test_reads_csv_as_text_with_empty_cells_missing(tmp_path):
         "note": [None, "two\nlines"],
     }
     assert frame.lines.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["x,y", '"x",y'], ids=["plain", "quoted"])
+def test_reads_blocks_and_rows_alike(tmp_path, monkeypatch, end, last):
+    rows = [f"käse{i % 7},{i}" for i in range(100)]
+    path = tmp_path / "log.csv"
+    path.write_text(end.join(["name,number", *rows, "", last]) + end, newline="")
+    whole, lines = read_frame(path), [*range(2, 102), 103]
+    monkeypatch.setattr("sparsenet.data.frame_files.plain_columns", lambda block, separator: None)
+    by_row = read_frame(path)
+    for frame in (whole, by_row):
+        assert frame["name"].tolist() == [*(row.split(",")[0] for row in rows), "x"]
+        assert frame["number"].tolist() == [*map(str, range(100)), "y"]
+        assert frame.lines.tolist() == lines
+
+
+def test_reads_blocks_that_end_before_a_quote():
+    stream = BytesIO(b"a,b\n" + b"1,2\n" * 50 + b'3,"4\n5"\n' + b"6,7\n" * 50)
+    source = Source(stream, "log", sizes=ReadSizes(read=64, block=64))
+    found = read_columns(source, None, "csv", Dialect(), None)
+    assert found.columns["a"].tolist() == ["1"] * 50 + ["3"] + ["6"] * 50
+    assert found.columns["b"][50] == "4\n5"
+    assert found.lines[-1] == 103
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("x.tsv", "\t"), ("x.csv", ";")])
