@@ -8,7 +8,7 @@ import pytest
 from sparsenet.core.rows import as_matrix
 from sparsenet.features.columns.cell_numbers import parse_number
 from sparsenet.features.columns.number_column import MAX_KNOTS, MAX_SCORE, NumberColumn
-from sparsenet.features.columns.table_encoder import TableEncoder
+from sparsenet.features.columns.table_encoder import SCALE, TableEncoder
 from sparsenet.features.columns.text_column import TextColumn
 from sparsenet.features.targets import Target
 from tests.support.tables import table
@@ -21,7 +21,7 @@ def learnt(values, kind: str) -> TableEncoder:
 def named(encoder: TableEncoder, value: object) -> dict[str, float]:
     """The features of one cell, by name."""
     rows = encoder.rows(table(a=[value]))
-    return {encoder.feature_name(i): float(x) for i, x in zip(rows.indices, rows.data, strict=True)}
+    return {encoder.feature_name(i): float(x / SCALE) for i, x in zip(rows.indices, rows.data, strict=True)}
 
 
 # --- numbers ---

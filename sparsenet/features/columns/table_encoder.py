@@ -33,6 +33,8 @@ from sparsenet.kernels.types import F64, I32, Bools
 
 #: Rows encoded at a time: their blocks of features should stay in the caches.
 ROWS_AT_A_TIME = 1 << 15
+#: Factor of all features: on thirteen tables trees with their usual cost were best at 1/4 to 1, and near it at 1/2.
+SCALE = np.float32(0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +128,7 @@ class TableEncoder:
         ]
 
     def rows(self, frame: Frame, *, threads: int = 1) -> Rows:
-        """Return the sparse features of all columns, in their own units: a category is 1, a standard score about 1.
+        """Return the sparse features of all columns; a frequent category and a standard score are about 1/2.
 
         Rows that share a history must be encoded together: each sees the events of the others before its time.
         """
@@ -141,7 +143,9 @@ class TableEncoder:
 
     def _block(self, cells: list[Cells], part: slice, threads: int) -> Rows:
         parts = [column.part(own.take(part), threads) for column, own in zip(self.used, cells, strict=True)]
-        return side_by_side(parts, part.stop - part.start)
+        rows = side_by_side(parts, part.stop - part.start)
+        np.multiply(rows.data, SCALE, out=rows.data)
+        return rows
 
     def matrix(self, frame: Frame) -> tuple[F64, Bools]:
         """Return numbers and category codes, (n, c) with NaN for missing, and the mask of columns with codes.
