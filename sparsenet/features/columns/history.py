@@ -42,6 +42,15 @@ class HistorySpec:
         The columns whose last values become features. The target may be one of them.
     n : int
         Number of events.
+
+    Examples
+    --------
+    >>> from sparsenet.features import HistorySpec, TableFeatures
+    >>> log = {"user": ["a", "a", "b"], "day": [1, 2, 3], "item": ["x", "y", "x"]}
+    >>> history = HistorySpec(key="user", time="day", columns=("item",), n=5)
+    >>> features = TableFeatures(history=history).fit(log)
+    >>> print(features.columns_.splitlines()[-1])
+    last item of user  history          1        2  x        the last 5 events of user
     """
 
     key: str

@@ -8,6 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows
 from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
@@ -133,7 +135,11 @@ class TableEncoder:
         Rows that share a history must be encoded together: each sees the events of the others before its time.
         """
         cells = self._cells(frame)
-        blocks = [self._block(cells, part, threads) for part in _slices(len(frame))]
+        blocks: list[Rows] = []
+        for part in _slices(len(frame)):
+            blocks.append(self._block(cells, part, threads))
+            if part.start == 0:
+                _check_memory(len(frame), blocks[0])
         if len(blocks) == 1:
             return blocks[0]
         ends = np.cumsum([0, *(block.indptr[-1] for block in blocks)])
@@ -202,6 +208,17 @@ def _derived(history: History, frame: Frame) -> list[ColumnEncoder]:
         summary = ColumnSummary(why=why, n_distinct=len(values), n_missing=n_missing, example=example)
         found.append(HistoryColumn(name=name, summary=summary, categories=values))
     return found
+
+
+def _check_memory(n: int, first: Rows) -> None:
+    """Refuse to encode `n` rows like the first ones if they do not fit into memory, in blocks and then joined."""
+    size = first.indices.nbytes + first.data.nbytes + first.indptr.nbytes
+    needed, available = 2 * size * n // max(len(first), 1), available_memory()
+    if n > len(first) and needed > available:
+        found = f"{in_words(needed)}, but only {in_words(available)} are available"
+        raise MemoryError(
+            f"encoding {n:,} rows of a table needs {found}: ignore columns, texts first, or use fewer rows"
+        )
 
 
 def _slices(n: int) -> Iterator[slice]:
