@@ -210,3 +210,12 @@ def test_refuses_edited_columns(change: dict[str, object]) -> None:
     edited = [{**about["columns"][3], **change} if i == 3 else column for i, column in enumerate(about["columns"])]
     with pytest.raises(ModelError):
         unpack(arrays, {"columns": edited})
+
+
+def test_refuses_a_table_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = mixed_table(50)
+    encoder = TableEncoder.learn(frame, {})
+    monkeypatch.setattr("sparsenet.features.columns.table_encoder.available_memory", lambda: 1_000_000)
+    many = np.arange(ROWS_AT_A_TIME + 10) % 50
+    with pytest.raises(MemoryError, match=r"encoding 32,778 rows of a table needs .* MB, but only 1.0 MB"):
+        encoder.rows(frame.take(many))

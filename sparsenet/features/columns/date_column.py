@@ -100,8 +100,8 @@ class DateColumn(ColumnEncoder):
         if feature < 2:
             return f"{self.name} {self.basis.feature_name(feature)}"
         if feature < self.basis.n_features:
-            day = np.datetime64(int(self.basis.knots[feature - 2] * 86400), "s")
-            return f"{self.name} near {day.astype('datetime64[m]')}"
+            moment = np.datetime64(round(self.basis.knots[feature - 2] * _DAY), "us")
+            return f"{self.name} near {np.datetime_as_string(moment, unit='auto')}"
         feature -= self.basis.n_features
         for part in self.parts:
             if feature < PARTS[part]:

@@ -42,6 +42,15 @@ class HistorySpec:
         The columns whose last values become features. The target may be one of them.
     n : int
         Number of events.
+
+    Examples
+    --------
+    >>> from sparsenet.features import HistorySpec, TableFeatures
+    >>> log = {"user": ["a", "a", "b"], "day": [1, 2, 3], "item": ["x", "y", "x"]}
+    >>> history = HistorySpec(key="user", time="day", columns=("item",), n=5)
+    >>> features = TableFeatures(history=history).fit(log)
+    >>> print(features.columns_.splitlines()[-1])
+    last item of user  history          1        2  x        the last 5 events of user
     """
 
     key: str
@@ -101,7 +110,7 @@ class History:
         return cls(spec, fresh.order, keys, values, kept)
 
     @cached_property
-    def numbers(self) -> dict[str | None, int]:
+    def numbers(self) -> dict[str, int]:
         """The number of each key."""
         return {key: number for number, key in enumerate(self.keys)}
 
@@ -135,22 +144,19 @@ class History:
         return [f"events of {key}", f"{unit} since {key}", *(f"last {name} of {key}" for name in self.spec.columns)]
 
     def _events(self, frame: Frame) -> tuple[list[str], I64, F64, list[Track]]:
-        """Return all keys, those of the rows of a frame, their times, and their events.
+        """Return the new keys of a frame, the keys of its rows, their times, and their events.
 
-        New keys get new numbers; rows without key or time get -1. A column that is not in the frame has no events.
+        New keys are numbered after the known ones; rows without key or time have -1. A column that is not in the frame
+        has no events.
         """
         texts, time = checked_texts(Cells.of(frame, self.spec.key)), _times(Cells.of(frame, self.spec.time), self.order)
-        known: dict[str | None, int] = dict(self.numbers)
-        place = [-1 if text is None else known.setdefault(text, len(known)) for text in texts.values]
+        known, new = self.numbers, [text for text in texts.values if text is not None and text not in self.numbers]
+        numbers = {text: len(known) + number for number, text in enumerate(new)}
+        place = [-1 if text is None else known[text] if text in known else numbers[text] for text in texts.values]
         key = np.where(np.isnan(time), -1, np.array(place, np.int64)[texts.codes])
         codes = [self._codes(frame, name, values) for name, values in zip(self.spec.columns, self.values, strict=True)]
         any_code = np.where(np.max(codes, axis=0) >= 0, 0, -1)
-        return (
-            [text for text in known if text is not None],
-            key,
-            time,
-            [Track.of(key, time, c) for c in (any_code, *codes)],
-        )
+        return new, key, time, [Track.of(key, time, code) for code in (any_code, *codes)]
 
     @staticmethod
     def _codes(frame: Frame, name: str, values: Categories) -> I64:

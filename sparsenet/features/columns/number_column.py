@@ -25,6 +25,8 @@ MAX_KNOTS, ROWS_PER_KNOT = 32, 20
 MAX_VALUES = 64
 #: Numbers of fewer rows have no flag; a column has flags if at least this share of its rows would have one.
 MIN_VALUE_ROWS, MIN_VALUE_SHARE = 2, 0.5
+#: Bound of numbers: differences and ratios of larger ones could overflow.
+MAX_SIZE = 1e150
 #: Bound of the standard score: far outliers must not outweigh all other columns.
 MAX_SCORE = 4.0
 
@@ -54,16 +56,13 @@ class NumberBasis:
     @classmethod
     def learn(cls, numbers: F64) -> NumberBasis:
         """Fit a basis to numbers, of which NaN are missing."""
-        there = numbers[~np.isnan(numbers)]
-        finite = there[np.isfinite(there)]
-        if not len(finite):
+        there = _bounded(numbers[~np.isnan(numbers)])
+        if not len(there):
             return cls(np.empty(0), 0.0, 1.0, 0.0, 1.0)
-        clipped = np.clip(there, finite.min(), finite.max())
-        low, centre, high = np.quantile(clipped, (0.25, 0.5, 0.75))
-        spread = _usable(high / 1.349 - low / 1.349) or _usable(_deviation(clipped)) or 1.0
-        score = np.arcsinh((clipped / spread) - (centre / spread))
-        mean, deviation = float(score.mean()), float(score.std())
-        return cls(_knots(clipped), float(centre), spread, mean, _usable(deviation) or 1.0)
+        low, centre, high = np.quantile(there, (0.25, 0.5, 0.75))
+        spread = _usable((high - low) / 1.349) or _usable(float(np.abs(there - centre).mean())) or 1.0
+        score = np.arcsinh((there - centre) / spread)
+        return cls(_knots(there), float(centre), spread, float(score.mean()), _usable(float(score.std())) or 1.0)
 
     @property
     def n_features(self) -> int:
@@ -78,7 +77,7 @@ class NumberBasis:
         if len(self.knots) < 2:
             return features, values
         x = np.clip(np.where(missing, self.knots[0], numbers), self.knots[0], self.knots[-1])
-        score = (np.arcsinh(x / self.spread - self.centre / self.spread) - self.mean) / self.deviation
+        score = (np.arcsinh((x - self.centre) / self.spread) - self.mean) / self.deviation
         left = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, len(self.knots) - 2)
         share = (x - self.knots[left]) / self._gaps[left]
         there = ~missing
@@ -118,13 +117,15 @@ def check_ascending(name: str, numbers: NDArray[Any]) -> None:
 
 
 def _usable(spread: float) -> float:
-    """Return a spread, or 0 if it is too small or too large to divide by."""
-    return float(spread) if 1e-300 < spread < 1e300 else 0.0
+    """Return a spread, or 0 if it is too small to divide by."""
+    return float(spread) if spread > 1 / MAX_SIZE else 0.0
 
 
-def _deviation(numbers: F64) -> float:
-    with np.errstate(over="ignore"):
-        return float(numbers.std())
+def _bounded(numbers: F64) -> F64:
+    """Cut numbers to the bound of sizes; infinite ones to the smallest and largest of the others."""
+    finite = numbers[np.isfinite(numbers)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (-1.0, 1.0)
+    return np.clip(numbers, max(low, -MAX_SIZE), min(high, MAX_SIZE))
 
 
 def _knots(numbers: F64) -> F64:

@@ -107,8 +107,7 @@ class Track:
     def before(self, key: I64, time: F64, n: int) -> Look:
         """Return the last `n` events of each key that are earlier than each time; a key of -1 has none."""
         place = self._places(key, time)
-        start = np.where(key < self._n_keys, self.starts[np.clip(key, 0, self._n_keys)], place)
-        available = np.where(key >= 0, place - start, 0)
+        available = np.where(key >= 0, place - np.searchsorted(self.key, key), 0)
         length = max(int(min(available.max(initial=0), n)), 1)
         event = place[:, None] - 1 - np.arange(length)
         there = np.arange(length) < available[:, None]
