@@ -43,6 +43,8 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.pipeline import ClassifierPipeline as ClassifierPipeline
     from sparsenet.estimators.pipeline import make_pipeline as make_pipeline
     from sparsenet.estimators.predictor import Predictor as Predictor
+    from sparsenet.estimators.recommender import Recommender as Recommender
+    from sparsenet.estimators.table import TableClassifier as TableClassifier
     from sparsenet.estimators.text import TextClassifier as TextClassifier
     from sparsenet.estimators.tree import TreeClassifier as TreeClassifier
     from sparsenet.features.text.word_vectors import WordVectors as WordVectors
@@ -76,6 +78,7 @@ _HOMES = {
     "Progress": "engines.network.training",
     "ProgressBar": "engines.network.training.progress_bar",
     "RandomSampler": "engines.network.samplers",
+    "Recommender": "estimators.recommender",
     "Rows": "core.rows",
     "SGD": "engines.network.optim",
     "SampledOutput": "engines.network.output",
@@ -83,6 +86,7 @@ _HOMES = {
     "Schedule": "engines.network.optim",
     "SparseInput": "engines.network.layers",
     "StopTraining": "engines.network.training",
+    "TableClassifier": "estimators.table",
     "TextClassifier": "estimators.text",
     "Trainer": "engines.network.training",
     "TrainingConfig": "engines.network.training",

@@ -1,0 +1,221 @@
+"""Tables as sparse rows and as matrices, in one encoder of typed columns."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sparsenet.core.rows import as_matrix
+from sparsenet.features.columns.encoder_arrays import pack, unpack
+from sparsenet.features.columns.table_encoder import ROWS_AT_A_TIME, TableEncoder
+from sparsenet.storage.format import ModelError
+from tests.support.tables import mixed_table, table
+
+
+def test_infers_a_type_for_each_column() -> None:
+    encoder = TableEncoder.learn(mixed_table(), {})
+    assert {column.name: column.type for column in encoder.columns} == {
+        "price": "number",
+        "stars": "number",
+        "weight": "number",
+        "carrier": "category",
+        "is_new": "category",
+        "when": "date",
+        "day": "date",
+        "genres": "categories",
+        "viewed": "ids",
+        "title": "text",
+        "same": "ignore",
+    }
+
+
+def test_rows_have_distinct_finite_features_of_each_column() -> None:
+    frame = mixed_table()
+    encoder = TableEncoder.learn(frame, {})
+    rows = encoder.rows(frame)
+    rows.check("rows")
+    assert len(rows) == len(frame)
+    assert rows.width == encoder.n_features == len(encoder.feature_columns)
+    assert np.isfinite(rows.data).all()
+    assert (rows.data != 0).all()
+    merged = as_matrix(rows)
+    merged.sum_duplicates()
+    assert merged.nnz == len(rows.indices)
+    columns = {encoder.columns[c].name for c in np.unique(encoder.feature_columns[rows.indices])}
+    assert columns == set(frame.names) - {"same"}
+
+
+def test_rows_do_not_depend_on_the_other_rows() -> None:
+    frame = mixed_table()
+    encoder = TableEncoder.learn(frame, {})
+    together = as_matrix(encoder.rows(frame)).toarray()
+    for row in (0, 7, 199):
+        alone = as_matrix(encoder.rows(frame.take(np.array([row])))).toarray()
+        assert np.array_equal(alone[0], together[row])
+
+
+def test_encodes_large_tables_block_by_block() -> None:
+    frame = mixed_table(50)
+    encoder = TableEncoder.learn(frame, {})
+    many = np.arange(ROWS_AT_A_TIME + 10) % 50
+    rows = encoder.rows(frame.take(many))
+    few = as_matrix(encoder.rows(frame)).toarray()
+    assert np.array_equal(as_matrix(rows)[-20:].toarray(), few[many[-20:]])
+
+
+def test_the_number_of_threads_does_not_change_rows() -> None:
+    frame = mixed_table()
+    encoder = TableEncoder.learn(frame, {})
+    one, two = encoder.rows(frame), encoder.rows(frame, threads=2)
+    assert np.array_equal(one.indices, two.indices)
+    assert np.array_equal(one.data, two.data)
+
+
+def test_matrix_has_codes_below_256_and_nan_for_missing() -> None:
+    frame = mixed_table()
+    encoder = TableEncoder.learn(frame, {})
+    matrix, are_codes = encoder.matrix(frame)
+    assert matrix.shape == (len(frame), len(are_codes))
+    codes = matrix[:, are_codes]
+    assert np.nanmax(codes) < 255
+    assert np.array_equal(np.isnan(matrix[:, 0]), np.isnan(frame["price"]))
+    carrier = codes[:, 0]
+    assert np.array_equal(np.isnan(carrier), [value is None for value in frame["carrier"]])
+
+
+def test_matrix_bounds_the_codes_of_a_million_categories() -> None:
+    values = [f"v{i // 2}" for i in range(2000)]
+    frame = table(a=values)
+    matrix, are_codes = TableEncoder.learn(frame, {"a": "category"}).matrix(frame)
+    assert are_codes.tolist() == [True, False]
+    assert matrix[:, 0].max() == 254
+
+
+def test_extra_columns_are_ignored_and_the_order_does_not_matter() -> None:
+    encoder = TableEncoder.learn(table(a=[1.0, 2.0, 3.0], b=["x", "y", "x"]), {})
+    rows = encoder.rows(table(c=[object()], b=["x"], a=[2.0]))
+    assert np.array_equal(rows.data, encoder.rows(table(a=[2.0], b=["x"])).data)
+
+
+def test_refuses_a_frame_without_a_column() -> None:
+    encoder = TableEncoder.learn(table(a=[1.0, 2.0, 3.0], b=["x", "y", "x"]), {})
+    with pytest.raises(ValueError, match=r"X: the column 'b' is missing, which the model needs; there are 'a'"):
+        encoder.rows(table(a=[1.0]))
+
+
+def test_ignored_columns_may_be_missing() -> None:
+    encoder = TableEncoder.learn(table(a=[1.0, 2.0, 3.0], b=["x", "x", "x"]), {})
+    assert len(encoder.rows(table(a=[1.0]))) == 1
+
+
+def test_refuses_types_of_columns_that_are_not_there() -> None:
+    with pytest.raises(ValueError, match="types names the column 'z', and there are 'a'"):
+        TableEncoder.learn(table(a=[1.0]), {"z": "number"})
+
+
+@pytest.mark.parametrize("kind", ["numeric", "number:x", "", 3, None])
+def test_refuses_types_that_do_not_exist(kind: object) -> None:
+    with pytest.raises(ValueError, match=r"types=\{'a': .*\} is not a type: use one of 'number'"):
+        TableEncoder.learn(table(a=[1.0]), {"a": kind})
+
+
+def test_refuses_to_learn_from_no_rows() -> None:
+    with pytest.raises(ValueError, match="X has no rows"):
+        TableEncoder.learn(table(a=[]), {})
+
+
+def test_encodes_no_rows_as_none() -> None:
+    frame = mixed_table()
+    encoder = TableEncoder.learn(frame, {})
+    none = frame.take(np.empty(0, np.int64))
+    assert len(encoder.rows(none)) == 0
+    assert encoder.rows(none).width == encoder.n_features
+    assert encoder.matrix(none)[0].shape[0] == 0
+
+
+def test_learns_from_one_row() -> None:
+    frame = mixed_table(1)
+    types = {"price": "number", "carrier": "category", "when": "date", "title": "text", "viewed": "ids"}
+    encoder = TableEncoder.learn(frame, types)
+    assert np.isfinite(encoder.rows(mixed_table(30, seed=1)).data).all()
+
+
+def test_learns_from_columns_without_any_value() -> None:
+    frame = table(a=[None, None], b=["NA", ""], c=[np.nan, np.nan])
+    assert {c.type for c in TableEncoder.learn(frame, {}).columns} == {"ignore"}
+    for kind in ("number", "category", "categories", "date", "text", "ids"):
+        encoder = TableEncoder.learn(frame, dict.fromkeys("abc", kind))
+        assert len(encoder.rows(frame)) == 2
+
+
+def test_describes_columns_in_a_table() -> None:
+    text = TableEncoder.learn(table(price=[1.5, 2.5, None], kind=["a", "b", "a"]), {"kind": "category"}).describe()
+    assert text.splitlines() == [
+        "column  type      distinct  missing  example  why",
+        "------  --------  --------  -------  -------  -------",
+        "price   number           2        1  1.5      numbers",
+        "kind    category         2        0  a        given",
+    ]
+
+
+def test_names_features() -> None:
+    frame = mixed_table()
+    encoder = TableEncoder.learn(frame, {})
+    names = [encoder.feature_name(i) for i in range(encoder.n_features)]
+    assert len(set(names)) == len(names)
+    assert {"carrier = AA", "carrier = (rare or new)", "price missing", "when weekday = Monday"} <= set(names)
+
+
+def test_saves_and_restores() -> None:
+    frame = mixed_table()
+    encoder = TableEncoder.learn(frame, {})
+    arrays, about = pack(encoder)
+    again = unpack(arrays, json.loads(json.dumps(about)))
+    one, two = encoder.rows(frame), again.rows(frame)
+    assert np.array_equal(one.indices, two.indices)
+    assert np.array_equal(one.data, two.data)
+    assert np.array_equal(encoder.matrix(frame)[0], again.matrix(frame)[0], equal_nan=True)
+    assert encoder.describe() == again.describe()
+
+
+def test_refuses_missing_arrays_and_fields() -> None:
+    arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
+    for name in arrays:
+        with pytest.raises(ModelError):
+            unpack({key: array for key, array in arrays.items() if key != name}, about)
+    for number, column in enumerate(about["columns"]):
+        for field in column["state"]:
+            state = {key: value for key, value in column["state"].items() if key != field}
+            damaged = [*about["columns"]]
+            damaged[number] = {**column, "state": state}
+            with pytest.raises(ModelError):
+                unpack(arrays, {"columns": damaged})
+
+
+def test_refuses_arrays_of_another_type_or_shape() -> None:
+    arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
+    for name, array in arrays.items():
+        for damaged in (array.astype(np.complex128), np.array([array, array])):
+            with pytest.raises(ModelError):
+                unpack({**arrays, name: damaged}, about)
+
+
+@pytest.mark.parametrize(
+    "change", [{"type": "number"}, {"type": "x"}, {"type": ["x"]}, {"name": 3}, {"name": "stars"}, {"summary": {}}]
+)
+def test_refuses_edited_columns(change: dict[str, object]) -> None:
+    arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
+    edited = [{**about["columns"][3], **change} if i == 3 else column for i, column in enumerate(about["columns"])]
+    with pytest.raises(ModelError):
+        unpack(arrays, {"columns": edited})
+
+
+def test_refuses_a_table_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = mixed_table(50)
+    encoder = TableEncoder.learn(frame, {})
+    monkeypatch.setattr("sparsenet.features.columns.table_encoder.available_memory", lambda: 1_000_000)
+    many = np.arange(ROWS_AT_A_TIME + 10) % 50
+    with pytest.raises(MemoryError, match=r"encoding 32,778 rows of a table needs .* MB, but only 1.0 MB"):
+        encoder.rows(frame.take(many))
