@@ -1,7 +1,10 @@
 """The recommender: answers, odd logs, saving, the same bits at any number of threads."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.engines.recommender import recommender_arrays
@@ -120,16 +123,38 @@ def test_unpacks_what_it_packed() -> None:
     assert dict(again.choices) == dict(model.choices)
 
 
-def test_refuses_damaged_lists() -> None:
-    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
-    broken = arrays["lists.indices"].copy()
-    broken[0] = 99
+@pytest.mark.parametrize("name", ["walk", "regression", "successors"])
+def test_refuses_damaged_lists(name: str) -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes(timed=True)))
+    ids = arrays[f"{name}.indices"]
     with pytest.raises(ValueError, match="beyond the 40 columns"):
-        recommender_arrays.unpack({**arrays, "lists.indices": broken}, about)
-    with pytest.raises(ModelError, match="popularity must hold a whole number"):
-        recommender_arrays.unpack({**arrays, "popularity": -arrays["popularity"]}, about)
-    with pytest.raises(ValueError, match="beyond the 30 columns"):
-        recommender_arrays.unpack({**arrays, "popularity": arrays["popularity"][:30]}, about)
+        recommender_arrays.unpack({**arrays, f"{name}.indices": np.append(ids[:-1], np.int32(99))}, about)
+    with pytest.raises(ModelError, match=f"the ids of {name} must ascend"):
+        recommender_arrays.unpack({**arrays, f"{name}.indices": np.zeros_like(ids)}, about)
+    with pytest.raises(ModelError, match=f"row pointers of {name}"):
+        recommender_arrays.unpack({**arrays, f"{name}.indptr": arrays[f"{name}.indptr"][:-1]}, about)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("users_of", np.array([-1]), "users_of must hold a whole number"),
+        ("trend", np.zeros(3, np.float32), r"trend must hold finite numbers in float32 of shape \(40,\)"),
+        ("factors", np.full((40, 2), np.nan, np.float32), "factors must hold finite numbers"),
+        ("factors", np.zeros(40, np.float32), "factors must hold finite numbers"),
+    ],
+)
+def test_refuses_damaged_arrays(name: str, value: NDArray[Any], message: str) -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
+    with pytest.raises(ModelError, match=message):
+        recommender_arrays.unpack({**arrays, name: value}, about)
+
+
+@pytest.mark.parametrize("weights", [[1.0], "1", [float("nan")] * 7, [-1.0] * 7])
+def test_refuses_damaged_weights(weights: object) -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
+    with pytest.raises(ValueError, match="weight"):
+        recommender_arrays.unpack(arrays, {**about, "weights": weights})
 
 
 def test_takes_a_matrix() -> None:
