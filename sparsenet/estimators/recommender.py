@@ -22,6 +22,7 @@ from sparsenet.estimators.recommender_evaluation import (
     Held,
     as_ks,
     events_of,
+    item_counts,
     known_items,
     later,
     measure,
@@ -186,7 +187,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         with all_or_nothing(self):
             fitted = fit(log.interactions, options, seed=seed, threads=self._threads())
             kept = log if self.keep_users else None
-            return self._adopt(Saved(fitted, log.items, kept, log.columns, library, len(log.users), len(log)))
+            counts = item_counts(log.interactions)
+            return self._adopt(Saved(fitted, log.items, counts, kept, log.columns, library, len(log.users), len(log)))
 
     # --- answers ---
 
@@ -320,10 +322,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if split is not None:
             events = self._read(log, own, file).over(self.items_)
             learnt, held = events.split(split, run_seed(self.random_state))  # type: ignore[arg-type]
-            return Held(known_items(learnt, self.n_items_), held)
+            return Held(known_items(learnt, self.n_items_), held, self.item_counts_)
         if self._saved.log is None:
             raise ValueError(f"{_NO_USERS}: pass split='random' to predict a part of each history from the other part")
-        return later(self._saved.log, self._read(log, replace(own, time=None, weight=None), file), self.items_)
+        return later(
+            self._saved.log, self._read(log, replace(own, time=None, weight=None), file), self.items_, self.item_counts_
+        )
 
     # --- reading ---
 
@@ -390,7 +394,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def _adopt(self, saved: Saved) -> Self:
         self._fitted, self._saved = saved.fitted, saved
-        self.items_, self.item_counts_ = saved.items, saved.fitted.popularity
+        self.items_, self.item_counts_ = saved.items, saved.item_counts
         self.users_ = None if saved.log is None else saved.log.users
         self.n_users_, self.n_items_, self.n_events_ = saved.n_users, len(saved.items), saved.n_events
         self.columns_ = None if saved.columns is None else saved.columns.names()
