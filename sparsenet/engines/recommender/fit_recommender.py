@@ -20,13 +20,13 @@ from sparsenet.engines.recommender.item_lists import (
 from sparsenet.engines.recommender.local_regression import regress
 from sparsenet.engines.recommender.part_weights import (
     HeldOut,
-    Measured,
+    MeasuredParts,
     RecommenderRules,
     fit_weights_of_parts,
     prior_weights,
     with_best,
 )
-from sparsenet.engines.recommender.recommender_parts import N_CANDIDATES, Parts, Queries
+from sparsenet.engines.recommender.recommender_parts import N_CANDIDATES, Queries, RecommenderParts
 from sparsenet.engines.recommender.spectrum import leading
 from sparsenet.features.interactions import Interactions, LogSplit
 from sparsenet.kernels.types import F32, I32, I64, Bools
@@ -71,17 +71,17 @@ class FittedRecommender:
 
     Attributes
     ----------
-    parts : Parts
+    parts : RecommenderParts
     weights : ndarray of shape (7,), float32
         The weights of the parts, in the order of `NAMES`.
-    repeat : float
-        The weight of an item's place in the user's own history, if seen items are not excluded.
+    repeats : ndarray of shape (2,), float32
+        The weights of `RecommenderParts.repeats`, if seen items are not excluded.
     choices : mapping of str to Decision
     """
 
-    parts: Parts
+    parts: RecommenderParts
     weights: F32
-    repeat: float = 0.0
+    repeats: F32 = field(default_factory=lambda: np.zeros(2, np.float32))
     choices: Mapping[str, Decision] = field(default_factory=dict)
 
     @property
@@ -121,10 +121,10 @@ class FittedRecommender:
         order = np.argsort(n_seen, kind="stable")  # users with about as many items need about as many candidates
         begin = 0
         while begin < len(order):
-            n = min(max(N_CANDIDATES, k) + int(n_seen[order[begin]]) * exclude_seen, self.n_items)
+            n = min(max(N_CANDIDATES, k) + int(n_seen[order[begin]]), self.n_items)
             users = order[begin : begin + max(1, _CELLS // max(n, 1))]
             users = users[n_seen[users] <= n_seen[order[begin]] * 5 // 4 + 16]
-            n = min(max(N_CANDIDATES, k) + int(n_seen[users[-1]]) * exclude_seen, self.n_items)
+            n = min(max(N_CANDIDATES, k) + int(n_seen[users[-1]]), self.n_items)
             found, values = self._rank(queries.take(users), n, k, exclude_seen, only, threads)
             items[users, : found.shape[1]], scores[users, : found.shape[1]] = found, values
             begin += len(users)
@@ -137,8 +137,8 @@ class FittedRecommender:
         parts = self.parts
         items, valid = parts.propose(queries, n, self.weights, exclude_seen=exclude_seen, only=only, threads=threads)
         totals = parts.scores(queries, items, valid, threads) @ self.weights
-        if not exclude_seen and self.repeat:
-            totals += np.float32(self.repeat) * parts.repeats(queries, items)
+        if not exclude_seen and self.repeats.any():
+            totals += parts.repeats(queries, items) @ self.repeats
         totals = np.where(valid, totals, -np.inf).astype(np.float32)
         items, totals = best_first(totals, k, items, totals)
         return np.where(np.isneginf(totals), -1, items), totals
@@ -171,7 +171,7 @@ def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: i
     if decided is None:
         why = f"{len(np.unique(held.users))} users could be held out, fewer than {rules.fewest}"
         weights = prior_weights(parts)
-        return FittedRecommender(parts, weights, 0.0, {"weights": Decision(tuple(weights.tolist()), why)})
+        return FittedRecommender(parts, weights, choices={"weights": Decision(tuple(weights.tolist()), why)})
     n_factors = decided.choices["dimensions"].value
     factors = np.ascontiguousarray(parts.factors[:, :n_factors])
     return replace(decided, parts=replace(parts, factors=factors, debias=decided.parts.debias))
@@ -179,7 +179,7 @@ def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: i
 
 def _learn(
     log: Interactions, options: RecommenderOptions, *, seed: int, threads: int, done: Callable[[float], object]
-) -> Parts:
+) -> RecommenderParts:
     """Train every part on a log."""
     histories = _limited(log, seed)
     users_of = np.bincount(histories.indices, minlength=log.n_items).astype(np.int64)
@@ -196,7 +196,7 @@ def _learn(
     timed = log.times is not None
     none = Rows(np.zeros(log.n_items + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), log.n_items)
     successors = transitions(log, options.list_length) if timed else none
-    return Parts(near, regression, successors, factors, users_of, _trend(log, users_of))
+    return RecommenderParts(near, regression, successors, factors, users_of, _trend(log, users_of))
 
 
 def _limited(log: Interactions, seed: int) -> Rows:
@@ -222,20 +222,20 @@ def _trend(log: Interactions, users_of: I64, share: float = 0.1) -> F32:
 
 
 def _decide(
-    parts: Parts, kept: Interactions, held: Interactions, options: RecommenderOptions, threads: int
+    parts: RecommenderParts, kept: Interactions, held: Interactions, options: RecommenderOptions, threads: int
 ) -> FittedRecommender | None:
     """Choose settings and weights on the hold-out; return None if it tells too little."""
     rules, prior = options.rules, prior_weights(parts)
     new = HeldOut.of(parts, kept, held, new_only=True)
     choices = {}
 
-    def measure(candidate: Parts) -> Measured:
-        return Measured.of(candidate, new, prior, exclude_seen=True, threads=threads)
+    def measure(candidate: RecommenderParts) -> MeasuredParts:
+        return MeasuredParts.of(candidate, new, prior, exclude_seen=True, threads=threads)
 
     if measure(parts).n_informative < rules.fewest:
         return None
 
-    def with_dimensions(n: float) -> Measured:
+    def with_dimensions(n: float) -> MeasuredParts:
         return measure(replace(parts, factors=np.ascontiguousarray(parts.factors[:, : int(n)])))
 
     most = parts.factors.shape[1]
@@ -247,18 +247,18 @@ def _decide(
     )
     parts = parts.debiased(choices["debias"].value)
     weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.better, is_timed=parts.is_timed)
-    repeat = _fit_repeat(parts, HeldOut.of(parts, kept, held, new_only=False), weights, rules.fewest, threads)
-    return FittedRecommender(parts, weights, repeat, choices)
+    repeats = _fit_repeats(parts, HeldOut.of(parts, kept, held, new_only=False), weights, rules.fewest, threads)
+    return FittedRecommender(parts, weights, repeats, choices)
 
 
-def _fit_repeat(parts: Parts, held: HeldOut, weights: F32, fewest: int, threads: int) -> float:
-    """Fit the weight of an item's place in the user's own history, relative to the other parts; 0 without repeats."""
-    measured = Measured.of(parts, held, weights, exclude_seen=False, threads=threads, repeats=True)
-    hits = measured.hits & (measured.scores[..., -1] > 0)
-    some = measured.hits.any(axis=1)
-    if np.count_nonzero(hits.any(axis=1)) < fewest:
-        return 0.0
-    new = measured.scores[some][..., :-1].astype(np.float64) @ weights
-    x = np.stack((np.where(measured.valid[some], new, -1e3), measured.scores[some][..., -1]), axis=-1)
-    others, own = newton(softmax_loss(x, measured.hits[some]), np.array([1.0, 0.0]), 1.0)
-    return round(max(float(own / max(others, 1e-2)), 0.0), 4)
+def _fit_repeats(parts: RecommenderParts, held: HeldOut, weights: F32, fewest: int, threads: int) -> F32:
+    """Fit the weights of `RecommenderParts.repeats`, relative to those of the parts; zeros if hardly anyone repeats."""
+    measured = MeasuredParts.of(parts, held, weights, exclude_seen=False, threads=threads, repeats=True)
+    n, some = len(weights), measured.hits.any(axis=1)
+    is_own = measured.scores[..., n] > 0
+    if np.count_nonzero((measured.hits & is_own).any(axis=1)) < fewest:
+        return np.zeros(2, np.float32)
+    new = np.where(measured.valid, measured.scores[..., :n] @ weights, -1e3)
+    x = np.concatenate((new[..., None], measured.scores[..., n:]), axis=-1)[some].astype(np.float64)
+    others, *own = newton(softmax_loss(x, measured.hits[some]), np.array([1.0, 0.0, 0.0]), 1.0)
+    return np.asarray(np.round(np.maximum(own, 0) / max(others, 1e-2), 4), np.float32)

@@ -14,8 +14,8 @@ from sparsenet.engines.recommender.recommender_parts import (
     NAMES,
     PRIOR,
     TIMED_PRIOR,
-    Parts,
     Queries,
+    RecommenderParts,
 )
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, F64, I32, Bools
@@ -41,7 +41,7 @@ class RecommenderRules:
     fewest : int
         With fewer users who have a hit among the candidates, nothing is decided.
     debias : tuple of float
-        Options for `Parts.debias`.
+        Options for `RecommenderParts.debias`.
     dimensions : tuple of int
         Options for the number of singular vectors, the most last.
     better : Rule
@@ -63,7 +63,7 @@ class HeldOut:
     truth: Rows
 
     @classmethod
-    def of(cls, parts: Parts, kept: Interactions, held: Interactions, *, new_only: bool) -> HeldOut:
+    def of(cls, parts: RecommenderParts, kept: Interactions, held: Interactions, *, new_only: bool) -> HeldOut:
         """Take the users of `held`; with `new_only`, items of their history are never right."""
         users = np.unique(held.users).astype(np.int64)
         before, after = kept.of_users(users), held.of_users(users)
@@ -76,7 +76,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredParts:
     """Scores of the candidates of held-out users, and which candidates are right."""
 
     scores: F32
@@ -87,16 +87,22 @@ class Measured:
 
     @classmethod
     def of(
-        cls, parts: Parts, held: HeldOut, weights: F32, *, exclude_seen: bool, threads: int, repeats: bool = False
-    ) -> Measured:
-        """Propose and score candidates; `repeats` adds a column for items of the user's own history."""
-        n = N_CANDIDATES + (int(np.diff(held.queries.all.indptr).max(initial=0)) if exclude_seen else 0)
-        n = min(n, parts.n_items)
+        cls,
+        parts: RecommenderParts,
+        held: HeldOut,
+        weights: F32,
+        *,
+        exclude_seen: bool,
+        threads: int,
+        repeats: bool = False,
+    ) -> MeasuredParts:
+        """Propose and score candidates; `repeats` adds two columns for items of the user's own history."""
+        n = min(N_CANDIDATES + int(np.diff(held.queries.all.indptr).max(initial=0)), parts.n_items)
         items, valid = parts.propose(held.queries, n, weights, exclude_seen=exclude_seen, only=None, threads=threads)
         items, valid = _first(items, valid, N_CANDIDATES)
         scores = parts.scores(held.queries, items, valid, threads)
         if repeats:
-            scores = np.concatenate((scores, parts.repeats(held.queries, items)[..., None]), axis=-1)
+            scores = np.concatenate((scores, parts.repeats(held.queries, items)), axis=-1)
         hits = is_hit(items, held.truth) & valid
         return cls(scores, valid, hits, np.diff(held.truth.indptr).astype(np.float64), items)
 
@@ -145,14 +151,14 @@ def _first(items: I32, valid: Bools, n: int) -> tuple[I32, Bools]:
     return np.take_along_axis(items, order, axis=1), np.take_along_axis(valid, order, axis=1)
 
 
-def prior_weights(parts: Parts) -> F32:
+def prior_weights(parts: RecommenderParts) -> F32:
     """Return the weights without a hold-out."""
     return np.array(TIMED_PRIOR if parts.is_timed else PRIOR, np.float32)
 
 
 def with_best(
-    values: Sequence[float], make: Callable[[float], Measured], weights: F32, rule: Rule
-) -> tuple[Decision, Measured]:
+    values: Sequence[float], make: Callable[[float], MeasuredParts], weights: F32, rule: Rule
+) -> tuple[Decision, MeasuredParts]:
     """Choose a setting of the parts by the nDCG with the prior weights."""
     made = {value: make(value) for value in values}
     options = [Option(f"{value:g}", value) for value in values]
@@ -160,7 +166,7 @@ def with_best(
     return decision, made[decision.value]
 
 
-def fit_weights_of_parts(measured: Measured, prior: F32, rule: Rule, *, is_timed: bool) -> tuple[F32, Decision]:
+def fit_weights_of_parts(measured: MeasuredParts, prior: F32, rule: Rule, *, is_timed: bool) -> tuple[F32, Decision]:
     """Choose between the prior weights, fitted ones, and fitted ones of the parts that ignore the order of events."""
     start = prior.astype(np.float64)
     order = np.array(["recent" in name or name == "next" for name in NAMES])

@@ -12,9 +12,9 @@ from scipy.sparse import csr_array
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import real
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender
-from sparsenet.engines.recommender.recommender_parts import NAMES, Parts
+from sparsenet.engines.recommender.recommender_parts import NAMES, RecommenderParts
 from sparsenet.features.feature_arrays import pack_decision, unpack_decision
-from sparsenet.kernels.types import Arrays
+from sparsenet.kernels.types import F32, Arrays
 from sparsenet.storage.format import ModelError
 
 #: The lists of related items, by their names in a model.
@@ -32,7 +32,7 @@ def pack(fitted: FittedRecommender) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {
         "debias": parts.debias,
         "weights": [float(weight) for weight in fitted.weights],
-        "repeat": fitted.repeat,
+        "repeats": [float(weight) for weight in fitted.repeats],
         "choices": choices,
     }
 
@@ -46,16 +46,19 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> FittedRecommender:
     _check_floats("trend", trend, (n_items,))
     _check_floats("factors", factors, (n_items, factors.shape[1] if factors.ndim == 2 else 0))
     lists = {name: _lists(name, arrays, n_items) for name in _LISTS}
-    parts = Parts(
+    parts = RecommenderParts(
         **lists, factors=factors, users_of=users_of, trend=trend, debias=real("debias", metadata["debias"], 0, 1)
     )
-    weights = metadata["weights"]
-    if not isinstance(weights, list) or len(weights) != len(NAMES):
-        raise ModelError(f"a recommender has {len(NAMES)} weights, got {weights!r}")
-    checked = np.array([real("weight", weight, 0, 1e4) for weight in weights], np.float32)
     choices = {str(name): unpack_decision(choice) for name, choice in metadata["choices"].items()}
     choices = {name: choice._replace(value=_from_json(choice.value)) for name, choice in choices.items()}
-    return FittedRecommender(parts, checked, real("repeat", metadata["repeat"], 0, 1e6), choices)
+    weights, repeats = _weights(metadata["weights"], len(NAMES)), _weights(metadata["repeats"], 2)
+    return FittedRecommender(parts, weights, repeats, choices)
+
+
+def _weights(weights: Any, n: int, most: float = 1e6) -> F32:
+    if not isinstance(weights, list) or len(weights) != n:
+        raise ModelError(f"expected {n} weights, got {weights!r}")
+    return np.array([real("weight", weight, 0, most) for weight in weights], np.float32)
 
 
 def _as_json(choice: Any) -> Any:

@@ -10,19 +10,21 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, by_row
-from sparsenet.engines.recommender.item_lists import powers, stacked
+from sparsenet.engines.recommender.item_lists import powers, scaled, stacked
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, I32, I64, Bools
 
 #: The score of an item that must not be recommended.
 NEVER = np.float32(-1e30)
+#: Times `NEVER`, more than any score: an item that the user has taken is proposed, if it may be.
+_CERTAINLY = np.float32(-1e-24)
 #: Items proposed for each user, before those that the user has seen.
 N_CANDIDATES = 192
 #: The weight of an item in a user's recent history falls by this factor for each later item.
 FADING = 0.8
 #: A share of the most popular item's users, which orders items that nothing else tells apart.
 _TIE_BREAK = np.float32(1e-6)
-#: Scores of a user's candidates, in the order of `Parts.names`.
+#: Scores of a user's candidates, in the order of `RecommenderParts.names`.
 NAMES = ("walk", "regression", "spectral", "recent walk", "recent regression", "next", "popularity")
 #: Weights without a hold-out.
 PRIOR = (2.0, 1.4, 1.6, 0.0, 0.0, 0.0, 0.0)
@@ -31,18 +33,19 @@ TIMED_PRIOR = (1.5, 1.0, 1.2, 0.5, 0.4, 1.0, 0.1)
 
 
 class Queries(NamedTuple):
-    """The histories of some users, as rows of items: all alike, and by how recent they are."""
+    """The histories of some users: all items alike, by how recent they are, and by their shares of the events."""
 
     all: Rows
     recent: Rows
+    shares: Rows
 
     def take(self, users: I64) -> Queries:
         """Return some of the users."""
-        return Queries(self.all.take(users), self.recent.take(users))
+        return Queries(*(rows.take(users) for rows in self))
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class RecommenderParts:
     """What was learnt from a log.
 
     Attributes
@@ -81,10 +84,13 @@ class Parts:
         """Return the histories of the users of a log."""
         histories = log.histories()
         ones = Rows(histories.indptr, histories.indices, np.ones_like(histories.data), histories.width)
+        counts = log.weighted(np.ones_like(log.weights))
+        totals = np.maximum(np.diff(log.starts), 1).astype(np.float32)
+        shares = scaled(counts, (1 / totals).astype(np.float32), np.ones(self.n_items, np.float32))
         if not self.is_timed:
-            return Queries(ones, ones)
+            return Queries(ones, ones, shares)
         latest = log.latest()
-        return Queries(ones, latest.weighted((FADING**latest.recency).astype(np.float32)))
+        return Queries(ones, latest.weighted((FADING**latest.recency).astype(np.float32)), shares)
 
     def propose(
         self, queries: Queries, n: int, weights: F32, *, exclude_seen: bool, only: Bools | None, threads: int
@@ -122,8 +128,8 @@ class Parts:
         return np.stack([*scores, self.trend[items]], axis=-1)
 
     def repeats(self, queries: Queries, items: I32) -> F32:
-        """Return the weight of each candidate in the user's own recent history, (n_users, n)."""
-        own = np.zeros(items.shape, np.float32)
+        """Return how recent each candidate is in the user's own history, and its share of it, (n_users, n, 2)."""
+        own = np.zeros((*items.shape, 2), np.float32)
         rows = queries.recent
         owners = np.repeat(np.arange(len(rows), dtype=np.int64), np.diff(rows.indptr)) * self.n_items
         if not len(rows.indices):
@@ -131,9 +137,11 @@ class Parts:
         keys = owners + rows.indices
         wanted = np.arange(len(items), dtype=np.int64)[:, None] * self.n_items + items
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where(keys[at] == wanted, rows.data[at], own)
+        own[..., 0], own[..., 1] = rows.data[at], queries.shares.data[at]
+        own[keys[at] != wanted] = 0
+        return own
 
-    def debiased(self, debias: float) -> Parts:
+    def debiased(self, debias: float) -> RecommenderParts:
         """Return the same parts with another `debias`."""
         return replace(self, debias=debias)
 
@@ -166,8 +174,8 @@ class Parts:
         ]
         if self.is_timed:
             parts.append((2, recent.data * (weights[5] / successors)))
-        if exclude_seen:
-            parts.append((3, np.ones_like(every.data)))
+        own = np.ones_like(every.data) if exclude_seen else _CERTAINLY * recent.data
+        parts.append((3, own))
         ids = np.concatenate([every.indices.astype(np.int64) + kind * n for kind, _ in parts])
         owners = np.tile(np.repeat(np.arange(len(every)), np.diff(every.indptr)), len(parts))
         order = np.argsort(owners, kind="stable")

@@ -161,3 +161,21 @@ def test_takes_a_matrix() -> None:
     X = csr_array(np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]], np.float32))
     items, _ = fitted(Interactions.of_matrix(X)).topk(Interactions.of_matrix(X), 1, threads=1)
     assert items.ravel().tolist() == [2, 1, 0]
+
+
+def test_repeats_items_where_users_do() -> None:
+    rng = np.random.default_rng(0)
+    users, favourite = np.repeat(np.arange(200), 12), np.repeat(rng.integers(0, 50, 200), 12)
+    items = np.where(rng.random(len(users)) < 0.7, favourite, rng.integers(0, 50, len(users)))
+    log = Interactions.of(users, items, rng.random(len(users)), None, 200, 50)
+    found, _ = fitted(log).topk(log, 1, exclude_seen=False, threads=1)
+    assert (found[:, 0] == favourite[::12]).mean() > 0.8
+
+
+def test_the_last_items_count_most_where_order_matters() -> None:
+    rng = np.random.default_rng(0)  # item i + 1 follows item i, from a random item on
+    users, steps = np.repeat(np.arange(300), 8), np.tile(np.arange(8), 300)
+    items = (rng.integers(0, 60, 300)[users] + steps) % 60
+    log = Interactions.of(users, items, (users % 10) * 8.0 + steps, None, 300, 60)
+    found, _ = fitted(log).topk(log, 1, threads=1)
+    assert (found[:, 0] == (items[7::8] + 1) % 60).mean() > 0.9
