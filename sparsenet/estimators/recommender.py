@@ -371,6 +371,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         The model holds the log, with the names of its users, unless ``keep_users=False``. A RandomState becomes None.
         """
         check_is_fitted(self)
+        self._check()  # invalid parameters could not be loaded
         storage.save(path, *pack(self.get_params(deep=False), self._saved))
 
     @classmethod
