@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from sparsenet import metrics
 from sparsenet.core.rows import as_matrix
+from sparsenet.core.validation import integer
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.logs import Log, positions
@@ -106,6 +107,13 @@ def known_items(log: Interactions, n_items: int) -> Interactions:
     return replace(kept, n_items=n_items)
 
 
+def parts_of(events: Interactions, split: str, seed: int, counts: I64) -> Held:
+    """Return the parts of a log, of any users, to predict one from the other; `counts` has an entry for each item."""
+    strategy: Any = split
+    learnt, held = events.split(strategy, seed)
+    return Held(known_items(learnt, len(counts)), held, counts)
+
+
 def later(log: Log, found: Log, items: NDArray[Any], counts: I64) -> Held:
     """Return the histories of a log, and what its users took in a later one."""
     users = positions(log.users, found.users)
@@ -121,9 +129,9 @@ def later(log: Log, found: Log, items: NDArray[Any], counts: I64) -> Held:
     return Held(log.interactions, truth, counts)
 
 
-def as_ks(k: Any, check: Any) -> list[int]:
+def as_ks(k: Any) -> list[int]:
     """Return the ranks to measure at as a list."""
     ks = list(k) if isinstance(k, list | tuple) else [k]
     if not ks:
         raise ValueError("k is empty: pass at least one rank")
-    return sorted({check("k", own, 1) for own in ks})
+    return sorted({integer("k", own, 1) for own in ks})

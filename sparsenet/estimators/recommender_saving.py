@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from sparsenet import storage
 from sparsenet.core.validation import boolean, choice, integer
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.recommender import recommender_arrays
@@ -153,3 +156,29 @@ def _unpack_events(arrays: Arrays, n_users: int, n_items: int, *, has_times: Any
 
 def _ascend_within(users: NDArray[Any], times: NDArray[Any]) -> bool:
     return bool(((times[1:] >= times[:-1]) | (users[1:] != users[:-1])).all())
+
+
+class RecommenderSavingMixin:
+    """The methods `save` and `load` of `Recommender`."""
+
+    def save(self: Any, path: str | os.PathLike[str]) -> None:
+        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
+
+        The model holds the log, with the names of its users, unless ``keep_users=False``. A RandomState becomes None.
+        """
+        check_is_fitted(self)
+        self._check()  # invalid parameters could not be loaded
+        storage.save(path, *pack(self.get_params(deep=False), self._saved))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load a saved model; raise ModelError with the reason if it is damaged or of another kind."""
+        return storage.load_as(path, cls._unpack)
+
+    @classmethod
+    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
+        parameters, saved = unpack(arrays, metadata)
+        model: Any = cls(**parameters)
+        model._check()
+        adopted: Self = model._adopt(saved)
+        return adopted

@@ -386,7 +386,7 @@ def test_without_users_no_name_is_kept(tmp_path: Path, log: dict[str, Any], mode
     assert same(own.recommend(history=log, k=3), model.recommend(k=3))
     with pytest.raises(ValueError, match=r"keeps no users \(keep_users=False\): pass what the users took as history="):
         own.recommend("u001")
-    with pytest.raises(ValueError, match=r"keeps no users.* partial_fit has no log to add to"):
+    with pytest.raises(ValueError, match=r"keeps no users.*: call fit on all interactions"):
         own.partial_fit(log)
     with pytest.raises(ValueError, match=r"keeps no users.*pass a log to evaluate on"):
         own.evaluate()
@@ -443,6 +443,8 @@ def test_unexpected_arguments_of_files_are_refused(model: Recommender, log: dict
         model.recommend(history=log, hist=log)
     with pytest.raises(TypeError, match="unexpected argument 'format': without a history"):
         model.recommend(format="csv")
+    with pytest.raises(TypeError, match="unexpected argument 'format': without a log"):
+        model.evaluate(format="csv")
 
 
 def test_an_empty_history_has_no_answers(model: Recommender) -> None:
