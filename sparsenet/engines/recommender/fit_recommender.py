@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from sparsenet.engines.recommender.part_weights import (
     HeldOut,
     MeasuredParts,
     RecommenderRules,
+    first_valid,
     fit_weights_of_parts,
     prior_weights,
     with_best,
@@ -34,9 +36,11 @@ from sparsenet.selection.choose import Decision
 from sparsenet.selection.newton import newton, softmax_loss
 
 #: Candidates scored at a time: bounds the memory of a block of users.
-_CELLS = 1 << 20
+_CELLS = 1 << 18
 #: Numbers in the singular vectors: catalogues of millions of items have fewer dimensions.
 _MAX_FACTORS = 1 << 26
+#: Entries of all lists of one kind: catalogues of millions of items have shorter lists.
+_MAX_ENTRIES = 1 << 26
 #: Steps of training, for the progress bar.
 _STEPS = ("walk", "regression", "spectral")
 
@@ -117,29 +121,46 @@ class FittedRecommender:
         items = np.full((history.n_users, k), -1, np.int32)
         scores = np.full((history.n_users, k), -np.inf, np.float32)
         queries = self.parts.queries(history)
-        n_seen = np.diff(queries.all.indptr)
-        order = np.argsort(n_seen, kind="stable")  # users with about as many items need about as many candidates
-        begin = 0
-        while begin < len(order):
-            n = min(max(N_CANDIDATES, k) + int(n_seen[order[begin]]), self.n_items)
-            users = order[begin : begin + max(1, _CELLS // max(n, 1))]
-            users = users[n_seen[users] <= n_seen[order[begin]] * 5 // 4 + 16]
-            n = min(max(N_CANDIDATES, k) + int(n_seen[users[-1]]), self.n_items)
-            found, values = self._rank(queries.take(users), n, k, exclude_seen, only, threads)
+        blocks = self._blocks(np.diff(queries.all.indptr), max(N_CANDIDATES, k))
+
+        def answer(users: I64) -> None:
+            n_seen = int(np.diff(queries.all.indptr)[users].max(initial=0))
+            n = max(N_CANDIDATES, k), n_seen
+            found, values = self._rank(queries.take(users), n, k, exclude_seen, only)
             items[users, : found.shape[1]], scores[users, : found.shape[1]] = found, values
-            begin += len(users)
+
+        if threads == 1 or len(blocks) == 1:
+            for users in blocks:
+                answer(users)
+            return items, scores
+        with ThreadPoolExecutor(threads) as pool:  # blocks do not depend on the number of threads
+            list(pool.map(answer, blocks))
         return items, scores
 
+    def _blocks(self, n_seen: I64, n: int) -> list[I64]:
+        """Group users whose histories are about as long: they need about as many candidates."""
+        order, blocks = np.argsort(n_seen, kind="stable"), []
+        while len(order):
+            shortest = int(n_seen[order[0]])
+            own = order[: max(1, _CELLS // min(n + shortest, self.n_items or 1))]
+            own = own[: np.searchsorted(n_seen[own], shortest * 5 // 4 + 16, side="right")]
+            blocks.append(own)
+            order = order[len(own) :]
+        return blocks
+
     def _rank(
-        self, queries: Queries, n: int, k: int, exclude_seen: bool, only: Bools | None, threads: int
+        self, queries: Queries, n: tuple[int, int], k: int, exclude_seen: bool, only: Bools | None
     ) -> tuple[I32, F32]:
-        """Propose n items for each user, and return the k best of them."""
-        parts = self.parts
-        items, valid = parts.propose(queries, n, self.weights, exclude_seen=exclude_seen, only=only, threads=threads)
-        totals = parts.scores(queries, items, valid, threads) @ self.weights
+        """Propose items for each user, n[0] and as many as the user has seen, and return the k best of them."""
+        parts, most = self.parts, min(sum(n), self.n_items)
+        items, valid = parts.propose(queries, most, self.weights, exclude_seen=exclude_seen, only=only, threads=1)
+        if exclude_seen:
+            items, valid = first_valid(items, valid, n[0])
+        totals = parts.totals(queries, items, valid, self.weights, 1)
         if not exclude_seen and self.repeats.any():
-            totals += parts.repeats(queries, items) @ self.repeats
-        totals = np.where(valid, totals, -np.inf).astype(np.float32)
+            repeats = parts.repeats(queries, items)
+            totals += self.repeats[0] * repeats[..., 0] + self.repeats[1] * repeats[..., 1]
+        totals = np.where(valid, totals, np.float32(-np.inf))
         items, totals = best_first(totals, k, items, totals)
         return np.where(np.isneginf(totals), -1, items), totals
 
@@ -184,7 +205,8 @@ def _learn(
     histories = _limited(log, seed)
     users_of = np.bincount(histories.indices, minlength=log.n_items).astype(np.int64)
     per_user = powers(np.diff(histories.indptr), -0.5)
-    near = walk(histories, options.list_length, threads)
+    length = min(options.list_length, max(16, _MAX_ENTRIES // max(log.n_items, 1)))
+    near = walk(histories, length, threads)
     done(1)
     by_cosine = scaled(near, np.ones(len(near), np.float32), powers(users_of, -0.5))
     regression = regress(histories, by_cosine, options.shrinkage, threads)
@@ -195,7 +217,7 @@ def _learn(
     done(1)
     timed = log.times is not None
     none = Rows(np.zeros(log.n_items + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), log.n_items)
-    successors = transitions(log, options.list_length) if timed else none
+    successors = transitions(log, length) if timed else none
     return RecommenderParts(near, regression, successors, factors, users_of, _trend(log, users_of))
 
 
@@ -246,7 +268,7 @@ def _decide(
         rules.debias, lambda debias: measure(parts.debiased(debias)), prior, rules.better
     )
     parts = parts.debiased(choices["debias"].value)
-    weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.better, is_timed=parts.is_timed)
+    weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.best, is_timed=parts.is_timed)
     repeats = _fit_repeats(parts, HeldOut.of(parts, kept, held, new_only=False), weights, rules.fewest, threads)
     return FittedRecommender(parts, weights, repeats, choices)
 
@@ -258,7 +280,7 @@ def _fit_repeats(parts: RecommenderParts, held: HeldOut, weights: F32, fewest: i
     is_own = measured.scores[..., n] > 0
     if np.count_nonzero((measured.hits & is_own).any(axis=1)) < fewest:
         return np.zeros(2, np.float32)
-    new = np.where(measured.valid, measured.scores[..., :n] @ weights, -1e3)
+    new = np.where(measured.valid, np.einsum("ncp,p->nc", measured.scores[..., :n], weights), -1e3)
     x = np.concatenate((new[..., None], measured.scores[..., n:]), axis=-1)[some].astype(np.float64)
     others, *own = newton(softmax_loss(x, measured.hits[some]), np.array([1.0, 0.0, 0.0]), 1.0)
     return np.asarray(np.round(np.maximum(own, 0) / max(others, 1e-2), 4), np.float32)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sparsenet.core.ranked import best_first, is_hit
 from sparsenet.core.rows import Rows
+from sparsenet.engines.recommender.item_lists import MAX_PER_USER
 from sparsenet.engines.recommender.recommender_parts import (
     N_CANDIDATES,
     NAMES,
@@ -45,7 +46,9 @@ class RecommenderRules:
     dimensions : tuple of int
         Options for the number of singular vectors, the most last.
     better : Rule
-        The rule of all decisions.
+        The rule of `debias` and `dimensions`.
+    best : Rule
+        The rule of the weights, since no option is dearer than another.
     """
 
     n_users: int = 4096
@@ -53,6 +56,7 @@ class RecommenderRules:
     debias: tuple[float, ...] = (0.0, 0.1, 0.2, 0.35)
     dimensions: tuple[int, ...] = (512, 256, 128, 64)
     better: Rule = field(default_factory=lambda: Rule("nDCG@20", standard_errors=1.0))
+    best: Rule = field(default_factory=lambda: Rule("nDCG@20", standard_errors=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,7 @@ class HeldOut:
     def of(cls, parts: RecommenderParts, kept: Interactions, held: Interactions, *, new_only: bool) -> HeldOut:
         """Take the users of `held`; with `new_only`, items of their history are never right."""
         users = np.unique(held.users).astype(np.int64)
+        users = users[np.diff(kept.starts)[users] <= MAX_PER_USER]  # bounds the candidates of all users together
         before, after = kept.of_users(users), held.of_users(users)
         if new_only:
             seen = before.users * np.int64(before.n_items) + before.items
@@ -99,7 +104,8 @@ class MeasuredParts:
         """Propose and score candidates; `repeats` adds two columns for items of the user's own history."""
         n = min(N_CANDIDATES + int(np.diff(held.queries.all.indptr).max(initial=0)), parts.n_items)
         items, valid = parts.propose(held.queries, n, weights, exclude_seen=exclude_seen, only=None, threads=threads)
-        items, valid = _first(items, valid, N_CANDIDATES)
+        if exclude_seen:
+            items, valid = first_valid(items, valid, N_CANDIDATES)
         scores = parts.scores(held.queries, items, valid, threads)
         if repeats:
             scores = np.concatenate((scores, parts.repeats(held.queries, items)), axis=-1)
@@ -145,8 +151,8 @@ class MeasuredParts:
         return int(np.count_nonzero(self.hits.any(axis=1)))
 
 
-def _first(items: I32, valid: Bools, n: int) -> tuple[I32, Bools]:
-    """Move the valid candidates to the front, and keep n columns; the number of candidates varies with the user."""
+def first_valid(items: I32, valid: Bools, n: int) -> tuple[I32, Bools]:
+    """Move the valid candidates to the front, and keep n columns: users have seen different numbers of candidates."""
     order = np.argsort(~valid, axis=1, kind="stable")[:, :n]
     return np.take_along_axis(items, order, axis=1), np.take_along_axis(valid, order, axis=1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -19,17 +20,20 @@ NEVER = np.float32(-1e30)
 #: Times `NEVER`, more than any score: an item that the user has taken is proposed, if it may be.
 _CERTAINLY = np.float32(-1e-24)
 #: Items proposed for each user, before those that the user has seen.
-N_CANDIDATES = 192
+N_CANDIDATES = 128
 #: The weight of an item in a user's recent history falls by this factor for each later item.
 FADING = 0.8
 #: A share of the most popular item's users, which orders items that nothing else tells apart.
 _TIE_BREAK = np.float32(1e-6)
 #: Scores of a user's candidates, in the order of `RecommenderParts.names`.
 NAMES = ("walk", "regression", "spectral", "recent walk", "recent regression", "next", "popularity")
+SPECTRAL = NAMES.index("spectral")
+#: Items of a list of each kind that can be proposed: further ones only add to the scores.
+_PROPOSED = (100, 50, 100)
 #: Weights without a hold-out.
 PRIOR = (2.0, 1.4, 1.6, 0.0, 0.0, 0.0, 0.0)
 #: The same for logs with times.
-TIMED_PRIOR = (1.5, 1.0, 1.2, 0.5, 0.4, 1.0, 0.1)
+TIMED_PRIOR = (1.2, 0.8, 1.4, 0.2, 0.2, 1.0, 0.8)
 
 
 class Queries(NamedTuple):
@@ -97,35 +101,64 @@ class RecommenderParts:
     ) -> tuple[I32, Bools]:
         """Return n candidates of each user, and which of them may be recommended, (n_users, n)."""
         query = self._stacked_query(queries, weights, exclude_seen=exclude_seen)
-        bias = _TIE_BREAK * self.trend
-        if only is not None:
-            bias = np.where(only, bias, NEVER)
-        fallback = np.argsort(-bias, kind="stable").astype(np.int32)
+        bias, fallback = self._popular if only is None else _by_bias(np.where(only, self._popular[0], NEVER))
         found, scores = np.empty((len(query), n), np.int32), np.empty((len(query), n), np.float32)
         index = self._index
         rows = query.indptr, query.indices, query.data
         kernels.shortlist(*rows, index.indptr, index.indices, index.data, bias, fallback, found, scores, threads)
         return found, np.asarray(scores > NEVER / 2)
 
+    @cached_property
+    def _popular(self) -> tuple[F32, I32]:
+        """Return a bias that breaks ties, and all items from the most popular one on."""
+        return _by_bias(_TIE_BREAK * self.trend)
+
+    @cached_property
+    def _factor(self) -> F32:
+        """Return the factor of each item's scores."""
+        return powers(self.users_of, -self.debias)
+
+    @cached_property
+    def _scales(self) -> F32:
+        """Return the inverse root of each item's users."""
+        return powers(self.users_of, -0.5)
+
     def scores(self, queries: Queries, items: I32, valid: Bools, threads: int) -> F32:
         """Return the scores of candidates by each part, (n_users, n, parts), each from 0 to 1 within a user."""
-        columns = [
-            _votes(queries.all, self.walk, items, threads),
-            _votes(queries.all, self.regression, items, threads),
-            self._spectral(queries.all, items, threads),
-        ]
-        if self.is_timed:
-            columns += [
-                _votes(queries.recent, self.walk, items, threads),
-                _votes(queries.recent, self.regression, items, threads),
-                _votes(queries.recent, self.successors, items, threads),
-            ]
-        else:
-            columns += [np.zeros(items.shape, np.float32)] * 3
-        factor = powers(self.users_of, -self.debias)[items]
-        scores = [np.where(valid, np.maximum(column * factor, 0), 0) for column in columns]
-        scores = [each / np.maximum(each.max(axis=1, keepdims=True, initial=0), 1e-30) for each in scores]
-        return np.stack([*scores, self.trend[items]], axis=-1)
+        every = np.ones(len(NAMES), np.float32)
+        found = np.zeros((*items.shape, len(NAMES)), np.float32)
+        for part, column in self._columns(queries, items, valid, every, threads):
+            found[..., part] = column
+        return found
+
+    def totals(self, queries: Queries, items: I32, valid: Bools, weights: F32, threads: int) -> F32:
+        """Return the weighted sum of the scores of each candidate, (n_users, n); parts without weight cost nothing."""
+        totals = np.zeros(items.shape, np.float32)
+        for part, column in self._columns(queries, items, valid, weights, threads):
+            totals += weights[part] * column
+        return totals
+
+    def _columns(
+        self, queries: Queries, items: I32, valid: Bools, weights: F32, threads: int
+    ) -> Iterator[tuple[int, F32]]:
+        """Yield the number and the scores of each part that has a weight."""
+        factor = self._factor[items] if self.debias else np.float32(1)
+        for part in np.flatnonzero(weights[: len(NAMES) - 1]).tolist():
+            column = self._raw(part, queries, items, threads)
+            if column is not None:
+                column = np.where(valid, np.maximum(column * factor, np.float32(0)), np.float32(0))
+                yield part, column / np.maximum(column.max(axis=1, keepdims=True, initial=0), np.float32(1e-30))
+        yield len(NAMES) - 1, self.trend[items]
+
+    def _raw(self, part: int, queries: Queries, items: I32, threads: int) -> F32 | None:
+        """Return the scores by a part; None if it needs times and the log had none."""
+        if part == SPECTRAL:
+            return self._spectral(queries.all, items, threads)
+        if part > SPECTRAL and not self.is_timed:
+            return None
+        lists = (self.walk, self.regression, None, self.walk, self.regression, self.successors)[part]
+        assert lists is not None
+        return _votes(queries.recent if part > SPECTRAL else queries.all, lists, items, threads)
 
     def repeats(self, queries: Queries, items: I32) -> F32:
         """Return how recent each candidate is in the user's own history, and its share of it, (n_users, n, 2)."""
@@ -151,8 +184,8 @@ class RecommenderParts:
         n = self.n_items
         never = Rows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.full(n, NEVER), n)
         lists = [self.walk, self.regression, self.successors]
-        factor = powers(self.users_of, -self.debias)
-        biased = [Rows(each.indptr, each.indices, each.data * factor[each.indices], n) for each in lists]
+        biased = [Rows(each.indptr, each.indices, each.data * self._factor[each.indices], n) for each in lists]
+        biased = [each.strongest(most, each.data) for each, most in zip(biased, _PROPOSED, strict=True)]
         return stacked([*biased, never])
 
     @cached_property
@@ -160,7 +193,7 @@ class RecommenderParts:
         """Return the mean of the largest value of each list, for each kind of lists, so that kinds can be added."""
         sizes = []
         for lists in (self.walk, self.regression, self.successors):
-            largest = by_row(np.maximum, lists.data * powers(self.users_of, -self.debias)[lists.indices], lists.indptr)
+            largest = by_row(np.maximum, lists.data * self._factor[lists.indices], lists.indptr)
             sizes.append(float(largest[largest > 0].mean()) if (largest > 0).any() else 1.0)
         return np.array(sizes, np.float32)
 
@@ -184,14 +217,17 @@ class RecommenderParts:
 
     def _spectral(self, histories: Rows, items: I32, threads: int) -> F32:
         """Return the scores by the singular vectors."""
-        scales = powers(self.users_of, -0.5)
         users = np.empty((len(histories), self.factors.shape[1]), np.float32)
-        values = histories.data * scales[histories.indices]
+        values = histories.data * self._scales[histories.indices]
         kernels.csr_matmul(histories.indptr, histories.indices, values, self.factors, users, threads)
         products = np.empty(items.size, np.float32)
         indptr = np.arange(len(items) + 1, dtype=np.int64) * items.shape[1]
         kernels.pair_dot(indptr, items.reshape(-1), users, self.factors, products, threads)
-        return np.asarray(products.reshape(items.shape) / scales[items])
+        return np.asarray(products.reshape(items.shape) / self._scales[items])
+
+
+def _by_bias(bias: F32) -> tuple[F32, I32]:
+    return bias, np.argsort(-bias, kind="stable").astype(np.int32)
 
 
 def _votes(histories: Rows, lists: Rows, items: I32, threads: int) -> F32:
