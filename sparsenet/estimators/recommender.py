@@ -32,6 +32,7 @@ from sparsenet.estimators.recommender_inputs import (
     basket_events,
     baskets_of,
     file_rules,
+    popular_items,
     read_alike,
     user_numbers,
     warn_of_unknown,
@@ -339,10 +340,14 @@ class Recommender(RecommenderSavingMixin, BaseEstimator):  # type: ignore[misc] 
     def _topk(
         self, fitted: FittedRecommender, events: Interactions, k: Any, exclude_seen: Any, only: Any, exclude: Any
     ) -> tuple[I32, F32]:
-        """Return the best items of each user of `events`, and their scores."""
+        """Return the best items of each user of `events`, and their scores; without events, the most popular ones."""
         k, mask = min(integer("k", k, 1), fitted.n_items), allowed_items(self.items_, only, exclude)
         exclude_seen = boolean("exclude_seen", exclude_seen)
-        return fitted.topk(events, k, exclude_seen=exclude_seen, only=mask, threads=self._threads())
+        best, scores = fitted.topk(events, k, exclude_seen=exclude_seen, only=mask, threads=self._threads())
+        is_new = np.bincount(events.users, minlength=events.n_users) == 0
+        if is_new.any():
+            best[is_new], scores[is_new] = popular_items(self.item_counts_, self.n_users_, k, mask)
+        return best, scores
 
     def _frame(self, owners: dict[str, NDArray[Any]], name: str, best: I32, scores: F32) -> Any:
         """Return answers as rows in the library of the output."""

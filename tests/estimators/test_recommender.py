@@ -122,8 +122,15 @@ def test_unknown_users_are_an_error_or_get_popular_items(model: Recommender) -> 
     found = model.recommend(["nobody", "u001"], k=2, unknown="popular")
     assert found["item"][:2].tolist() == model.recommend_for([], k=2)["item"].tolist()
     assert found["item"][2:].tolist() == model.recommend("u001", k=2)["item"].tolist()
-    first = model.item_counts_[model.items_ == found["item"][0]]
-    assert first > np.quantile(model.item_counts_, 0.6)
+
+
+def test_without_a_history_the_most_popular_items_come_first(model: Recommender) -> None:
+    order = np.argsort(-model.item_counts_, kind="stable")
+    found = model.recommend_for([], k=40)
+    assert found["item"].tolist() == model.items_[order].tolist()
+    assert found["score"] == pytest.approx(np.sort(model.item_counts_)[::-1] / 120)
+    assert model.recommend_for([], k=5, exclude=model.items_[order[:2]])["item"][0] == model.items_[order[2]]
+    assert model.recommend_for([], k=5, only=["i05"])["item"].tolist() == ["i05"]
 
 
 # --- baskets and similar items ---
