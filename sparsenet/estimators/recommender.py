@@ -226,8 +226,9 @@ class Recommender(RecommenderSavingMixin, BaseEstimator):  # type: ignore[misc] 
         fitted = self.fitted_
         may_be_new = choice("unknown", unknown, ("error", "popular")) == "popular"
         known, events, starts = self._histories(history, file)
-        numbers, names = np.arange(len(known)), known
-        if users is not None:
+        if users is None:
+            numbers, names = np.arange(len(known)), known
+        else:
             numbers, names = user_numbers(known, users, may_be_new=may_be_new)
         chosen = events_of(events, starts, numbers)
         best, scores = self._topk(fitted, chosen, k, exclude_seen, only, exclude)
