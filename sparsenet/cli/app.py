@@ -205,10 +205,14 @@ def info(given: SimpleNamespace) -> None:
 
 @command()
 def demo(given: SimpleNamespace) -> None:
-    """Learn the docstrings of the installed scientific Python packages, and answer questions with their functions."""
+    """Show what sparsenet does, on data that comes with it.
+
+    texts: learn the docstrings of the installed scientific Python packages, and answer questions with their functions.
+    log: learn who bought what in a made-up shop, and recommend what to buy next.
+    """
     from sparsenet.demo import run
 
-    run(given.output, interactive=given.interactive, threads=given.threads, seed=given.seed)
+    run(given.output, what=given.what, interactive=given.interactive, threads=given.threads, seed=given.seed)
 
 
 def main() -> None:

@@ -183,6 +183,10 @@ def table() -> tuple[CommandOption, ...]:
             "data", "[FILE|-]", "Points or text, with or without labels; - reads stdin.", commands=("predict",),
             argument=True, default=Path("-"), kinds=EVERY,
         ),
+        CommandOption(
+            "what", "[texts|log]", "The demo: texts or log.", commands=("demo",), argument=True, default="texts",
+            check=one_of("texts", "log"),
+        ),
         # --- the options that most people need ---
         _path("model", "DIR", "Directory to save the model in.", default=..., kinds=EVERY),
         CommandOption(
@@ -274,7 +278,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         _flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
         _path(
-            "output", "DIR", "Directory for the picture.", commands=("demo",), default=Path("demo-output"),
+            "output", "DIR", "Directory for pictures and files.", commands=("demo",), default=Path("demo-output"),
             shown="demo-output",
         ),
         _number(

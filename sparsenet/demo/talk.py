@@ -57,8 +57,6 @@ class Answerer:
 def run(output: Path, *, interactive: bool = False, threads: int | None = None, seed: int = 0) -> None:
     """Run the demo: collect, train, measure, draw, answer. Results go to stdout, messages to stderr."""
     started = time.perf_counter()
-    if output.exists() and not output.is_dir():  # checked before training
-        raise NotADirectoryError(f"{output}: is a file; a picture goes into a directory: choose another name")
     with tqdm(unit=" packages", disable=None, leave=False) as bar:
 
         def follow(source: str) -> None:

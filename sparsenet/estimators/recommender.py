@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -13,18 +12,18 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import storage
 from sparsenet.core.machine import default_threads
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import boolean, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
 from sparsenet.estimators.recommender_evaluation import (
-    Held,
     as_ks,
     events_of,
+    item_counts,
     known_items,
     later,
     measure,
+    parts_of,
     second_model,
 )
 from sparsenet.estimators.recommender_frames import LIBRARIES, as_frame, library_of, ranked_rows
@@ -33,11 +32,12 @@ from sparsenet.estimators.recommender_inputs import (
     basket_events,
     baskets_of,
     file_rules,
+    popular_items,
     read_alike,
     user_numbers,
     warn_of_unknown,
 )
-from sparsenet.estimators.recommender_saving import Saved, pack, unpack
+from sparsenet.estimators.recommender_saving import RecommenderSavingMixin, Saved
 from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.interactions import SPLITS, Interactions
 from sparsenet.features.log_names import find_all
@@ -45,10 +45,8 @@ from sparsenet.features.logs import AUTO, Log, LogColumns, read_log
 from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
 
-_NO_USERS = "the model keeps no users (keep_users=False)"
 
-
-class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Recommender(RecommenderSavingMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Recommend items to users, from a log of who took which item.
 
     Train on a data frame, a file or a matrix. `recommend` answers for the users of the log, and for new users from
@@ -103,7 +101,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     _fitted: FittedRecommender
     _saved: Saved
-    _starts: I64 | None
+    _starts: I64
 
     def __init__(
         self,
@@ -172,21 +170,19 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, **file)
-        if self._saved.log is None:
-            raise ValueError(f"{_NO_USERS}, so partial_fit has no log to add to: call fit on all interactions")
-        options = self._check()
+        kept, options = self._kept("call fit on all interactions"), self._check()
         if sparse.issparse(log) and self._saved.columns is not None:
             raise ValueError("log must have the columns that the model learnt from, got a matrix")
-        return self._train(
-            self._saved.log.joined(self._read(log, self._saved.columns, file)), options, self._saved.library
-        )
+        more = self._read(log, self._saved.columns, file)
+        return self._train(kept.joined(more), options, self._saved.library)
 
     def _train(self, log: Log, options: RecommenderOptions, library: str) -> Self:
         seed = run_seed(self.random_state)
         with all_or_nothing(self):
             fitted = fit(log.interactions, options, seed=seed, threads=self._threads())
             kept = log if self.keep_users else None
-            return self._adopt(Saved(fitted, log.items, kept, log.columns, library, len(log.users), len(log)))
+            counts = item_counts(log.interactions)
+            return self._adopt(Saved(fitted, log.items, counts, kept, log.columns, library, len(log.users), len(log)))
 
     # --- answers ---
 
@@ -219,7 +215,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             `items_`. New users need no training. The stored histories are not used then, also not of known users.
         unknown : {"error", "popular"}
             For users without a history: an error that names the first, or the most popular items.
-        **file : the arguments `format`, `quotes`, `delimiter` and `encoding` of `fit`, for a `history` in a file.
+        **file : arguments of `fit` for a `history` in a file.
 
         Returns
         -------
@@ -227,11 +223,12 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             The columns user, item, score and rank (from 1), in the library of `output`. Scores compare the items of one
             user; they are no probabilities.
         """
-        fitted = self._checked()
+        fitted = self.fitted_
         may_be_new = choice("unknown", unknown, ("error", "popular")) == "popular"
         known, events, starts = self._histories(history, file)
-        numbers, names = np.arange(len(known)), known
-        if users is not None:
+        if users is None:
+            numbers, names = np.arange(len(known)), known
+        else:
             numbers, names = user_numbers(known, users, may_be_new=may_be_new)
         chosen = events_of(events, starts, numbers)
         best, scores = self._topk(fitted, chosen, k, exclude_seen, only, exclude)
@@ -255,7 +252,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         frame
             As in `recommend`, without a user. For several baskets, the column basket has their number from 0.
         """
-        fitted = self._checked()
+        fitted = self.fitted_
         baskets, several = baskets_of(items)
         events = basket_events(self.items_, baskets)
         best, scores = self._topk(fitted, events, k, exclude_seen, only, exclude)
@@ -264,7 +261,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     def similar(self, items: Any, k: int = 10) -> Any:
         """Return the k items that are most similar to each of some items: the columns item, similar, score and rank."""
-        fitted, k = self._checked(), integer("k", k, 1)
+        fitted, k = self.fitted_, integer("k", k, 1)
         numbers = find_all(self.items_, items, "items", "it has no similar items")
         near, scores = fitted.similar(numbers.astype(np.int32), min(k, fitted.n_items), self._threads())
         return self._frame({"item": self.items_[numbers]}, "similar", near, scores)
@@ -293,7 +290,7 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             Measure at these ranks.
         exclude_seen : bool
             Never recommend what is in the history. Such items then do not count as held out.
-        **file : the arguments `format`, `quotes`, `delimiter` and `encoding` of `fit`, for a log in a file.
+        **file : arguments of `fit` for a log in a file.
 
         Returns
         -------
@@ -303,32 +300,28 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             took; see `sparsenet.metrics`). Also the numbers of users and events, and of events with unknown items,
             which count as missed.
         """
-        fitted, ks, exclude_seen = self._checked(), as_ks(k, integer), boolean("exclude_seen", exclude_seen)
+        fitted, ks, exclude_seen = self.fitted_, as_ks(k), boolean("exclude_seen", exclude_seen)
         split = optional(choice, "split", split, SPLITS)
-        if log is not None:
-            held = self._held_in(log, split, file)
-        elif self._saved.log is None:
-            raise ValueError(f"{_NO_USERS}: pass a log to evaluate on")
+        how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": self._threads()}
+        if log is None:
+            if file:
+                raise TypeError(f"unexpected argument {next(iter(file))!r}: without a log there is no file to read")
+            fitted, held = second_model(
+                self._kept("pass a log to evaluate on").interactions, split, self._check(), **how
+            )
+        elif split is not None:
+            events = self._read(log, self._saved.columns, file).over(self.items_)
+            held = parts_of(events, split, how["seed"], self.item_counts_)
         else:
-            how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": self._threads()}
-            fitted, held = second_model(self._saved.log.interactions, split, self._check(), **how)
+            kept = self._kept("pass split='random' to predict a part of each history from the other part")
+            plain = replace(self._saved.columns or LogColumns(), time=None, weight=None)
+            held = later(kept, self._read(log, plain, file), self.items_, self.item_counts_)
         return measure(fitted, held, ks, exclude_seen=exclude_seen, threads=self._threads())
-
-    def _held_in(self, log: Any, split: str | None, file: dict[str, Any]) -> Held:
-        """Return histories and what users took then, from a later log or from the parts of a log."""
-        own = self._saved.columns or LogColumns()
-        if split is not None:
-            events = self._read(log, own, file).over(self.items_)
-            learnt, held = events.split(split, run_seed(self.random_state))  # type: ignore[arg-type]
-            return Held(known_items(learnt, self.n_items_), held)
-        if self._saved.log is None:
-            raise ValueError(f"{_NO_USERS}: pass split='random' to predict a part of each history from the other part")
-        return later(self._saved.log, self._read(log, replace(own, time=None, weight=None), file), self.items_)
 
     # --- reading ---
 
     def _read(self, log: Any, columns: LogColumns | None, file: dict[str, Any], argument: str = "log") -> Log:
-        """Read a log with the columns that the model learnt from, or the given ones."""
+        """Read a log with the given columns."""
         known = None if self._saved.columns is None else columns
         return read_alike(log, known, self.items_, file_rules(self.verbose, **file), argument)
 
@@ -337,9 +330,8 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         if history is None:
             for name in file:
                 raise TypeError(f"unexpected argument {name!r}: without a history there is no file to read")
-            if self._saved.log is None:
-                raise ValueError(f"{_NO_USERS}: pass what the users took as history=")
-            return self._saved.log.users, self._saved.log.interactions, self._starts  # type: ignore[return-value]
+            kept = self._kept("pass what the users took as history=")
+            return kept.users, kept.interactions, self._starts
         log = self._read(history, self._saved.columns, file, "history")
         events = log.over(self.items_)
         warn_of_unknown(events.items >= self.n_items_)
@@ -349,53 +341,36 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def _topk(
         self, fitted: FittedRecommender, events: Interactions, k: Any, exclude_seen: Any, only: Any, exclude: Any
     ) -> tuple[I32, F32]:
-        """Return the best items of each user of `events`, and their scores."""
+        """Return the best items of each user of `events`, and their scores; without events, the most popular ones."""
         k, mask = min(integer("k", k, 1), fitted.n_items), allowed_items(self.items_, only, exclude)
         exclude_seen = boolean("exclude_seen", exclude_seen)
-        return fitted.topk(events, k, exclude_seen=exclude_seen, only=mask, threads=self._threads())
+        best, scores = fitted.topk(events, k, exclude_seen=exclude_seen, only=mask, threads=self._threads())
+        is_new = np.bincount(events.users, minlength=events.n_users) == 0
+        if is_new.any():
+            best[is_new], scores[is_new] = popular_items(self.item_counts_, self.n_users_, k, mask)
+        return best, scores
 
     def _frame(self, owners: dict[str, NDArray[Any]], name: str, best: I32, scores: F32) -> Any:
         """Return answers as rows in the library of the output."""
         library = self._saved.library if self.output == AUTO else choice("output", self.output, LIBRARIES)
         return as_frame(ranked_rows(owners, name, self.items_, best, scores), library)
 
-    # --- saving ---
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
-
-        The model holds the log, with the names of its users, unless ``keep_users=False``. A RandomState becomes None.
-        """
-        check_is_fitted(self)
-        storage.save(path, *pack(self.get_params(deep=False), self._saved))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model; raise ModelError with the reason if it is damaged or of another kind."""
-        return storage.load_as(path, cls._unpack)
-
-    @classmethod
-    def _unpack(cls, arrays: Any, metadata: dict[str, Any]) -> Self:
-        parameters, saved = unpack(arrays, metadata)
-        model = cls(**parameters)
-        model._check()
-        return model._adopt(saved)
-
     # --- state ---
 
     @property
     def fitted_(self) -> FittedRecommender:
         """The engine's fitted model, a dataclass; its fields may change between versions."""
-        return self._checked()
+        check_is_fitted(self)
+        return self._fitted
 
     def _adopt(self, saved: Saved) -> Self:
         self._fitted, self._saved = saved.fitted, saved
-        self.items_, self.item_counts_ = saved.items, saved.fitted.popularity
+        self.items_, self.item_counts_ = saved.items, saved.item_counts
         self.users_ = None if saved.log is None else saved.log.users
         self.n_users_, self.n_items_, self.n_events_ = saved.n_users, len(saved.items), saved.n_events
         self.columns_ = None if saved.columns is None else saved.columns.names()
         self.choices_: dict[str, Decision] = dict(saved.fitted.choices)
-        self._starts = None if saved.log is None else saved.log.interactions.starts
+        self._starts = np.zeros(1, np.int64) if saved.log is None else saved.log.interactions.starts
         return self
 
     def _check(self) -> RecommenderOptions:
@@ -406,9 +381,11 @@ class Recommender(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self._threads()
         return RecommenderOptions(verbose=optional(switch, "verbose", self.verbose))
 
-    def _checked(self) -> FittedRecommender:
-        check_is_fitted(self)
-        return self._fitted
+    def _kept(self, advice: str) -> Log:
+        """Return the training log, or raise an error with advice if it is not kept."""
+        if self._saved.log is None:
+            raise ValueError(f"the model keeps no users (keep_users=False): {advice}")
+        return self._saved.log
 
     def _threads(self) -> int:
         return n_jobs(self.n_jobs) or default_threads()

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from sparsenet import metrics
 from sparsenet.core.rows import as_matrix
+from sparsenet.core.validation import integer
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.logs import Log, positions
@@ -20,11 +21,13 @@ from sparsenet.kernels.types import I64
 class Held(NamedTuple):
     """What users took before, and what they took then; users have the same numbers in both.
 
-    `truth` may have items beyond those of the model, with higher numbers.
+    `truth` may have items beyond those of the model, with higher numbers. `counts` are the users of each item of the
+    training log.
     """
 
     history: Interactions
     truth: Interactions
+    counts: I64
 
 
 def measure(
@@ -41,7 +44,7 @@ def measure(
     most = min(max(*ks, 1), n_items)
     best, _ = fitted.topk(held.history.of_users(users), most, exclude_seen=exclude_seen, threads=threads)
     counts = np.zeros(truth.shape[1])
-    counts[:n_items] = fitted.popularity
+    counts[:n_items] = held.counts
     found: dict[str, float] = {"P@1": metrics.precision_at_k(truth, best, 1)}
     for k in ks:
         # Rankings shorter than k, of logs with few items, are filled up without a warning.
@@ -63,7 +66,7 @@ def second_model(
     learnt, held = events.split(strategy, seed)
     if not len(learnt) or not len(held):
         raise ValueError(f"split={strategy!r} leaves no user with events in both parts: the log is too small")
-    return fit(learnt, options, seed=seed, threads=threads), Held(learnt, held)
+    return fit(learnt, options, seed=seed, threads=threads), Held(learnt, held, item_counts(learnt))
 
 
 def _truth(held: Held, exclude_seen: bool) -> csr_array:
@@ -93,13 +96,25 @@ def events_of(log: Interactions, starts: I64, users: I64) -> Interactions:
     return Interactions(owners, log.items[places], times, log.weights[places], len(users), log.n_items)
 
 
+def item_counts(log: Interactions) -> I64:
+    """Return the number of users who took each item."""
+    return np.bincount(log.histories().indices, minlength=log.n_items)
+
+
 def known_items(log: Interactions, n_items: int) -> Interactions:
     """Return the events with items that the model knows."""
     kept = log.take(log.items < n_items)
     return replace(kept, n_items=n_items)
 
 
-def later(log: Log, found: Log, items: NDArray[Any]) -> Held:
+def parts_of(events: Interactions, split: str, seed: int, counts: I64) -> Held:
+    """Return the parts of a log, of any users, to predict one from the other; `counts` has an entry for each item."""
+    strategy: Any = split
+    learnt, held = events.split(strategy, seed)
+    return Held(known_items(learnt, len(counts)), held, counts)
+
+
+def later(log: Log, found: Log, items: NDArray[Any], counts: I64) -> Held:
     """Return the histories of a log, and what its users took in a later one."""
     users = positions(log.users, found.users)
     if (users < 0).all():
@@ -111,12 +126,12 @@ def later(log: Log, found: Log, items: NDArray[Any]) -> Held:
     own = users[events.users]
     kept = own >= 0
     truth = Interactions.of(own[kept], events.items[kept], None, None, len(log.users), events.n_items)
-    return Held(log.interactions, truth)
+    return Held(log.interactions, truth, counts)
 
 
-def as_ks(k: Any, check: Any) -> list[int]:
+def as_ks(k: Any) -> list[int]:
     """Return the ranks to measure at as a list."""
     ks = list(k) if isinstance(k, list | tuple) else [k]
     if not ks:
         raise ValueError("k is empty: pass at least one rank")
-    return sorted({check("k", own, 1) for own in ks})
+    return sorted({integer("k", own, 1) for own in ks})

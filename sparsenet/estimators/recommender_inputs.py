@@ -17,7 +17,7 @@ from sparsenet.data.frames import is_frame
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.log_names import find, is_one, item_mask, unknown_name
 from sparsenet.features.logs import Log, LogColumns, LogFile, read_log
-from sparsenet.kernels.types import I64, Bools
+from sparsenet.kernels.types import F32, I32, I64, Bools
 
 
 def file_rules(verbose: Any, **given: Any) -> LogFile:
@@ -49,6 +49,15 @@ def allowed_items(items: NDArray[Any], only: Any, exclude: Any) -> Bools | None:
         return mask
     allowed = ~item_mask(items, exclude, "exclude")
     return allowed if mask is None else allowed & mask
+
+
+def popular_items(counts: I64, n_users: int, k: int, allowed: Bools | None) -> tuple[I32, F32]:
+    """Return the k allowed items with the most users, and their shares of the users; padded with -1 and 0."""
+    order = np.argsort(-counts, kind="stable")
+    order = order if allowed is None else order[allowed[order]]
+    items, shares = np.full(k, -1, np.int32), np.zeros(k, np.float32)
+    items[: len(order)], shares[: len(order)] = order[:k], counts[order[:k]] / n_users
+    return items, shares
 
 
 def basket_events(items: NDArray[Any], baskets: list[list[Any]]) -> Interactions:

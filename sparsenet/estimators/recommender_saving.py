@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from sparsenet import storage
 from sparsenet.core.validation import boolean, choice, integer
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.recommender import recommender_arrays
@@ -16,7 +19,7 @@ from sparsenet.engines.recommender.fit_recommender import FittedRecommender
 from sparsenet.estimators.recommender_frames import LIBRARIES
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.logs import Log, LogColumns
-from sparsenet.kernels.types import Arrays
+from sparsenet.kernels.types import I64, Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 from sparsenet.storage.strings import pack_strings, unpack_strings
@@ -34,6 +37,8 @@ class Saved:
     fitted : FittedRecommender
     items : ndarray
         Names by number.
+    item_counts : ndarray of shape (n_items,), int64
+        Users of each item.
     log : Log or None
         The training log with the names of users; None if it is not kept.
     columns : LogColumns or None
@@ -45,6 +50,7 @@ class Saved:
 
     fitted: FittedRecommender
     items: NDArray[Any]
+    item_counts: I64
     log: Log | None
     columns: LogColumns | None
     library: str
@@ -56,7 +62,7 @@ def pack(parameters: Mapping[str, Any], saved: Saved) -> tuple[Arrays, dict[str,
     """Return the arrays and JSON of an equal model."""
     arrays, about = recommender_arrays.pack(saved.fitted)
     items, items_are_strings = _pack_names(saved.items, "items")
-    found = pack_part("engine", arrays) | items
+    found = pack_part("engine", arrays) | items | {"item_counts": saved.item_counts}
     metadata = {
         "model": KIND,
         "parameters": pack_parameters(parameters),
@@ -88,6 +94,9 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
         boolean("by_position", columns.by_position)
     n_users, n_events = integer("n_users", metadata["n_users"], 0), integer("n_events", metadata["n_events"], 0)
     library = choice("library", metadata["library"], LIBRARIES)
+    counts = arrays["item_counts"]
+    if counts.dtype != np.int64 or counts.shape != items.shape or counts.min(initial=0) < 0:
+        raise ModelError(f"item_counts must hold a whole number for each of {len(items)} items")
     log = None
     if metadata["log"] is not None:
         users = _unpack_names(arrays, "users", metadata["log"]["string_users"], n_users)
@@ -95,7 +104,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
         if len(events) != n_events:
             raise ModelError(f"the model has {len(events)} events, and {n_events} in its manifest")
         log = Log(events, users, items, columns)
-    return unpack_parameters(metadata["parameters"]), Saved(fitted, items, log, columns, library, n_users, n_events)
+    saved = Saved(fitted, items, counts, log, columns, library, n_users, n_events)
+    return unpack_parameters(metadata["parameters"]), saved
 
 
 def _pack_names(names: NDArray[Any], what: str) -> tuple[Arrays, bool]:
@@ -146,3 +156,29 @@ def _unpack_events(arrays: Arrays, n_users: int, n_items: int, *, has_times: Any
 
 def _ascend_within(users: NDArray[Any], times: NDArray[Any]) -> bool:
     return bool(((times[1:] >= times[:-1]) | (users[1:] != users[:-1])).all())
+
+
+class RecommenderSavingMixin:
+    """The methods `save` and `load` of `Recommender`."""
+
+    def save(self: Any, path: str | os.PathLike[str]) -> None:
+        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
+
+        The model holds the log, with the names of its users, unless ``keep_users=False``. A RandomState becomes None.
+        """
+        check_is_fitted(self)
+        self._check()  # invalid parameters could not be loaded
+        storage.save(path, *pack(self.get_params(deep=False), self._saved))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load a saved model; raise ModelError with the reason if it is damaged or of another kind."""
+        return storage.load_as(path, cls._unpack)
+
+    @classmethod
+    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
+        parameters, saved = unpack(arrays, metadata)
+        model: Any = cls(**parameters)
+        model._check()
+        adopted: Self = model._adopt(saved)
+        return adopted

@@ -101,6 +101,12 @@ class Interactions:
         matrix.sum_duplicates()  # in place
         return Rows.of(matrix, keep_zeros=True)
 
+    def latest(self) -> Interactions:
+        """Return the last event of each user with each item, in the order of events."""
+        keys = self.users * np.int64(max(self.n_items, 1)) + self.items
+        _, first = np.unique(keys[::-1], return_index=True)
+        return self.take(np.sort(len(self) - 1 - first))
+
     def take(self, events: I64 | Bools) -> Interactions:
         """Return some of the events, of the same users and items."""
         times = None if self.times is None else self.times[events]

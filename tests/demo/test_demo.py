@@ -149,7 +149,7 @@ class TestDemo:
 
     def test_output_directory_is_checked_before_training(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("no directory")
-        with pytest.raises(NotADirectoryError, match="file: is a file; a picture goes into a directory"):
+        with pytest.raises(NotADirectoryError, match="file: is a file; results go into a directory"):
             demo.run(tmp_path / "file")
 
     def test_missing_matplotlib_is_reported(

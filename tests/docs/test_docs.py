@@ -86,6 +86,14 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     reviews = [(f"a lovely film {i}", "good") for i in range(20)] + [(f"a dull film {i}", "bad") for i in range(20)]
     for name in ("reviews", "held-out-reviews"):
         write_table(tmp_path / f"{name}.csv", ["review", "stars"], reviews)
+    log = [(f"user {i % 40}", f"item {i * i % 23}", f"2026-03-{1 + i // 20:02}") for i in range(500)]
+    for name, part in (("log", log[:400]), ("later-log", log[400:])):
+        write_table(tmp_path / f"{name}.csv", ["user", "item", "time"], part)
+    things = ("tent", "stove", "flour", "kettle", "helmet", "frame", "map")
+    later = [(f"user {i}", thing, "2027-01-01") for i in range(200) for thing in things]
+    write_table(tmp_path / "later-purchases.csv", ["user", "item", "when"], later)
+    (tmp_path / "users.txt").write_text("".join(f"user {i}\n" for i in range(20)))
+    (tmp_path / "baskets.txt").write_text("tent, stove\nkettle\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

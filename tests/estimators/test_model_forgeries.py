@@ -17,6 +17,7 @@ from sparsenet import (
     BlendClassifier,
     ExtremeClassifier,
     ModelError,
+    Recommender,
     TextClassifier,
     TreeClassifier,
     WordVectors,
@@ -35,6 +36,7 @@ X, Y = POINTS[:80], LABELS[:80]
 NAMES = [["red", "green", "blue"][number % 3] for number in range(80)]
 TEXTS = [f"{name} and {number}" for number, name in enumerate(NAMES)]
 NETWORK = {"epochs": 1, "hidden": 4}
+LOG = {"user": [f"u{i % 9}" for i in range(60)], "item": [i * i % 11 for i in range(60)], "time": range(60)}
 MAKE = {
     "extreme": lambda: fast(**NETWORK).fit(X, Y),
     "named": lambda: fast(**NETWORK).fit(X, np.array(NAMES)),
@@ -48,6 +50,8 @@ MAKE = {
     "text network": lambda: TextClassifier(bits=10, method="network", epochs=1, random_state=0, n_jobs=1).fit(
         TEXTS, NAMES
     ),
+    "recommender": lambda: Recommender(random_state=0, n_jobs=1).fit(LOG),
+    "recommender without users": lambda: Recommender(keep_users=False, random_state=0, n_jobs=1).fit(LOG, time=None),
 }
 #: Every parameter, with a value that `fit` refuses.
 WRONG = {
@@ -55,6 +59,7 @@ WRONG = {
     "tree": {"cost": -1.0, "beam": 0, "epochs": 0, "normalize": "no", "verbose": "loud", "random_state": "seven"},
     "blend": {"candidates": 0, "n_neighbors": -1, "time_budget": -1.0, "normalize": "no", "random_state": -1},
     "text": {"bits": 99, "cost": 0, "char_ngrams": [5, 3], "method": "no", "verbose": -1, "random_state": 1.5},
+    "recommender": {"keep_users": 1, "output": "excel", "verbose": -1, "random_state": -1},
 }
 
 

@@ -122,8 +122,15 @@ def test_unknown_users_are_an_error_or_get_popular_items(model: Recommender) -> 
     found = model.recommend(["nobody", "u001"], k=2, unknown="popular")
     assert found["item"][:2].tolist() == model.recommend_for([], k=2)["item"].tolist()
     assert found["item"][2:].tolist() == model.recommend("u001", k=2)["item"].tolist()
-    most = model.items_[np.argmax(model.item_counts_)]
-    assert found["item"][0] == most
+
+
+def test_without_a_history_the_most_popular_items_come_first(model: Recommender) -> None:
+    order = np.argsort(-model.item_counts_, kind="stable")
+    found = model.recommend_for([], k=40)
+    assert found["item"].tolist() == model.items_[order].tolist()
+    assert found["score"] == pytest.approx(np.sort(model.item_counts_)[::-1] / 120)
+    assert model.recommend_for([], k=5, exclude=model.items_[order[:2]])["item"][0] == model.items_[order[2]]
+    assert model.recommend_for([], k=5, only=["i05"])["item"].tolist() == ["i05"]
 
 
 # --- baskets and similar items ---
@@ -386,7 +393,7 @@ def test_without_users_no_name_is_kept(tmp_path: Path, log: dict[str, Any], mode
     assert same(own.recommend(history=log, k=3), model.recommend(k=3))
     with pytest.raises(ValueError, match=r"keeps no users \(keep_users=False\): pass what the users took as history="):
         own.recommend("u001")
-    with pytest.raises(ValueError, match=r"keeps no users.* partial_fit has no log to add to"):
+    with pytest.raises(ValueError, match=r"keeps no users.*: call fit on all interactions"):
         own.partial_fit(log)
     with pytest.raises(ValueError, match=r"keeps no users.*pass a log to evaluate on"):
         own.evaluate()
@@ -443,6 +450,8 @@ def test_unexpected_arguments_of_files_are_refused(model: Recommender, log: dict
         model.recommend(history=log, hist=log)
     with pytest.raises(TypeError, match="unexpected argument 'format': without a history"):
         model.recommend(format="csv")
+    with pytest.raises(TypeError, match="unexpected argument 'format': without a log"):
+        model.evaluate(format="csv")
 
 
 def test_an_empty_history_has_no_answers(model: Recommender) -> None:

@@ -98,7 +98,9 @@ def test_delimiter_of_a_file(tmp_path: Path) -> None:
     [
         (["2026-03-31T18:30:00", "2026-03-31"], [1774981800, 1774915200]),
         (["2026-03-31 18:30+02:00", "2026-03-31T18:30Z"], [1774974600, 1774981800]),
+        (["2026-03-31T1830Z", "2026-03-31T18:30"], [1774981800, 1774981800]),
         (["17.5", "18"], [17.5, 18]),
+        (["1774981800", "1774981801"], [1774981800, 1774981801]),
         ([np.datetime64("2026-03-31T18:30"), np.datetime64("1970-01-01")], [1774981800, 0]),
         ([datetime(2026, 3, 31, 18, 30, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC)], [1774981800, 0]),
         ([2**40, 5], [2**40, 5]),
@@ -151,6 +153,8 @@ def test_floats_that_are_whole_are_names() -> None:
         ({"time": ["2026-01-01", "yesterday"]}, "row 1 of log: column 'time' holds 'yesterday', which is not a time"),
         ({"time": ["5", "2026-01-01"]}, "row 1 of log: column 'time' holds '2026-01-01', which is not a number"),
         ({"time": ["now", "1"]}, "row 0 of log: column 'time' holds 'now', which is not a time"),
+        ({"time": ["2026-01-01", "2026-02-30"]}, "row 1 of log: column 'time' holds '2026-02-30', which is not a time"),
+        ({"time": ["2026-01-01", "+026-01-01"]}, "row 1 of log: column 'time' holds .*, which is not a time"),
         ({"time": [1.0, np.inf]}, "row 1 of log: column 'time' holds no time"),
         ({"time": ["1", None]}, "row 1 of log: column 'time' is empty"),
         ({"time": [True, False]}, "column 'time' holds True and False, and no times"),

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sparsenet import kernels
+from sparsenet.core.progress import parts_done
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows
-from sparsenet.engines.recommender.item_lists import walk
-from sparsenet.features.interactions import Interactions
+from sparsenet.engines.recommender.item_lists import (
+    MAX_PER_USER,
+    powers,
+    scaled,
+    transitions,
+    walk,
+)
+from sparsenet.engines.recommender.local_regression import regress
+from sparsenet.engines.recommender.part_weights import (
+    HeldOut,
+    MeasuredParts,
+    RecommenderRules,
+    first_valid,
+    fit_weights_of_parts,
+    prior_weights,
+    with_best,
+)
+from sparsenet.engines.recommender.recommender_parts import N_CANDIDATES, Queries, RecommenderParts
+from sparsenet.engines.recommender.spectrum import leading
+from sparsenet.features.interactions import Interactions, LogSplit
 from sparsenet.kernels.types import F32, I32, I64, Bools
 from sparsenet.selection.choose import Decision
+from sparsenet.selection.newton import newton, softmax_loss
 
-#: Users answered at a time: bounds the memory of the candidates.
-_BLOCK = 1 << 13
-#: The score of an item that must not be recommended.
-_NEVER = np.float32(-1e30)
+#: Candidates scored at a time: bounds the memory of a block of users.
+_CELLS = 1 << 18
+#: Numbers in the singular vectors: catalogues of millions of items have fewer dimensions.
+_MAX_FACTORS = 1 << 26
+#: Entries of all lists of one kind: catalogues of millions of items have shorter lists.
+_MAX_ENTRIES = 1 << 26
+#: Steps of training, for the progress bar.
+_STEPS = ("walk", "regression", "spectral")
 
 
 @dataclass(frozen=True)
@@ -29,12 +52,20 @@ class RecommenderOptions:
     Attributes
     ----------
     list_length : int
-        Maximum number of similar items kept for each item.
+        Maximum number of related items kept for each item.
+    n_factors : int
+        Maximum number of singular vectors; fewer where the catalogue is large or the hold-out prefers it.
+    shrinkage : float
+        The penalty of the regressions.
+    rules : RecommenderRules
     verbose : bool or None
         Whether to show progress; None means on a terminal.
     """
 
-    list_length: int = 256
+    list_length: int = 200
+    n_factors: int = 512
+    shrinkage: float = 4.0
+    rules: RecommenderRules = field(default_factory=RecommenderRules)
     verbose: bool | None = None
 
 
@@ -44,21 +75,23 @@ class FittedRecommender:
 
     Attributes
     ----------
-    lists : Rows
-        Similar items of each item and their weights, (n_items, n_items).
-    popularity : ndarray of shape (n_items,), int64
-        Number of users of each item.
+    parts : RecommenderParts
+    weights : ndarray of shape (7,), float32
+        The weights of the parts, in the order of `NAMES`.
+    repeats : ndarray of shape (2,), float32
+        The weights of `RecommenderParts.repeats`, if seen items are not excluded.
     choices : mapping of str to Decision
     """
 
-    lists: Rows
-    popularity: I64
+    parts: RecommenderParts
+    weights: F32
+    repeats: F32 = field(default_factory=lambda: np.zeros(2, np.float32))
     choices: Mapping[str, Decision] = field(default_factory=dict)
 
     @property
     def n_items(self) -> int:
         """Return the number of items."""
-        return len(self.popularity)
+        return self.parts.n_items
 
     def topk(
         self,
@@ -87,70 +120,167 @@ class FittedRecommender:
         """
         items = np.full((history.n_users, k), -1, np.int32)
         scores = np.full((history.n_users, k), -np.inf, np.float32)
-        histories = history.histories()
-        n_seen = np.diff(histories.indptr)
-        order = np.argsort(n_seen, kind="stable")  # users with about as many items need about as many candidates
-        for begin in range(0, len(order), _BLOCK):
-            users = order[begin : begin + _BLOCK]
-            block, n = histories.take(users), min(k, self.n_items)
-            if exclude_seen:
-                block, n = _with_seen(block), min(k + int(n_seen[users].max()), self.n_items)
-            found, values = self._best(block, n, only, threads)
-            found, values = best_first(values, min(k, n), found, values)
-            valid = values > _NEVER / 2
-            items[users, : found.shape[1]] = np.where(valid, found, -1)
-            scores[users, : found.shape[1]] = np.where(valid, values, -np.inf)
+        queries = self.parts.queries(history)
+        blocks = self._blocks(np.diff(queries.all.indptr), max(N_CANDIDATES, k))
+
+        def answer(users: I64) -> None:
+            n_seen = int(np.diff(queries.all.indptr)[users].max(initial=0))
+            n = max(N_CANDIDATES, k), n_seen
+            found, values = self._rank(queries.take(users), n, k, exclude_seen, only)
+            items[users, : found.shape[1]], scores[users, : found.shape[1]] = found, values
+
+        if threads == 1 or len(blocks) == 1:
+            for users in blocks:
+                answer(users)
+            return items, scores
+        with ThreadPoolExecutor(threads) as pool:  # blocks do not depend on the number of threads
+            list(pool.map(answer, blocks))
         return items, scores
 
-    def _best(self, query: Rows, n: int, only: Bools | None, threads: int) -> tuple[I32, F32]:
-        """Return the n best items of each row of features of the index, in any order."""
-        found, values = np.empty((len(query), n), np.int32), np.empty((len(query), n), np.float32)
-        rows, index = (query.indptr, query.indices, query.data), self._index
-        kernels.shortlist(*rows, index.indptr, index.indices, index.data, *self._bias(only), found, values, threads)
-        return found, values
+    def _blocks(self, n_seen: I64, n: int) -> list[I64]:
+        """Group users whose histories are about as long: they need about as many candidates."""
+        order, blocks = np.argsort(n_seen, kind="stable"), []
+        while len(order):
+            shortest = int(n_seen[order[0]])
+            own = order[: max(1, _CELLS // min(n + shortest, self.n_items or 1))]
+            own = own[: np.searchsorted(n_seen[own], shortest * 5 // 4 + 16, side="right")]
+            blocks.append(own)
+            order = order[len(own) :]
+        return blocks
+
+    def _rank(
+        self, queries: Queries, n: tuple[int, int], k: int, exclude_seen: bool, only: Bools | None
+    ) -> tuple[I32, F32]:
+        """Propose items for each user, n[0] and as many as the user has seen, and return the k best of them."""
+        parts, most = self.parts, min(sum(n), self.n_items)
+        items, valid = parts.propose(queries, most, self.weights, exclude_seen=exclude_seen, only=only, threads=1)
+        if exclude_seen:
+            items, valid = first_valid(items, valid, n[0])
+        totals = parts.totals(queries, items, valid, self.weights, 1)
+        if not exclude_seen and self.repeats.any():
+            repeats = parts.repeats(queries, items)
+            totals += self.repeats[0] * repeats[..., 0] + self.repeats[1] * repeats[..., 1]
+        totals = np.where(valid, totals, np.float32(-np.inf))
+        items, totals = best_first(totals, k, items, totals)
+        return np.where(np.isneginf(totals), -1, items), totals
 
     def similar(self, items: I32, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k items most similar to each of `items`, best first, padded with -1 and minus infinity."""
         near, scores = np.full((len(items), k), -1, np.int32), np.full((len(items), k), -np.inf, np.float32)
-        own = self.lists.take(np.asarray(items, np.int64))
-        owners = np.repeat(np.arange(len(items)), np.diff(own.indptr))
-        kept = np.flatnonzero(own.indices != np.asarray(items)[owners])
-        order = kept[np.lexsort((own.indices[kept], -own.data[kept], owners[kept]))]
-        owners = owners[order]
-        rank = np.arange(len(order)) - np.searchsorted(owners, owners)
+        asked = np.asarray(items, np.int64)
+        own = self.parts.walk.take(asked)
+        own = scaled(own, np.ones(len(asked), np.float32), powers(self.parts.users_of, -0.5))
+        owners = np.repeat(np.arange(len(asked)), np.diff(own.indptr))
+        order = np.lexsort((own.indices, -own.data, owners))
+        rank = np.arange(len(order)) - own.indptr[owners]
         order, owners, rank = order[rank < k], owners[rank < k], rank[rank < k]
         near[owners, rank], scores[owners, rank] = own.indices[order], own.data[order]
         return near, scores
 
-    @cached_property
-    def _index(self) -> Rows:
-        """Return the lists, and below them, for each item, one list that rules the item itself out."""
-        n = self.n_items
-        indptr = np.concatenate((self.lists.indptr, self.lists.indptr[-1] + np.arange(1, n + 1)))
-        indices = np.concatenate((self.lists.indices, np.arange(n, dtype=np.int32)))
-        return Rows(indptr, indices, np.concatenate((self.lists.data, np.full(n, _NEVER))), n)
-
-    def _bias(self, only: Bools | None) -> tuple[F32, I32]:
-        """Return a small preference for popular items, and all items from the most popular one on."""
-        bias = (1e-6 * self.popularity / max(self.popularity.max(initial=0), 1)).astype(np.float32)
-        if only is not None:
-            bias = np.where(only, bias, _NEVER)
-        return bias, np.argsort(-bias, kind="stable").astype(np.int32)
-
-
-def _with_seen(histories: Rows) -> Rows:
-    """Append, for each item of a history, the feature that rules it out."""
-    n = len(histories.indices)
-    lengths = np.diff(histories.indptr)
-    owners = np.repeat(np.arange(len(histories)), lengths)
-    order = np.argsort(np.concatenate((owners, owners)), kind="stable")
-    indices = np.concatenate((histories.indices, histories.indices + np.int32(histories.width)))[order]
-    data = np.concatenate((histories.data, np.ones(n, np.float32)))[order]
-    return Rows(2 * histories.indptr, indices, data, 2 * histories.width)
-
 
 def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: int) -> FittedRecommender:
-    """Fit a recommender to a log."""
-    histories = log.histories()
-    popularity = np.bincount(histories.indices, minlength=log.n_items)
-    return FittedRecommender(walk(histories, options.list_length, threads), popularity)
+    """Fit a recommender to a log: measure settings and weights on held-out events, then learn from all of them."""
+    rules = options.rules
+    strategy: LogSplit = "random" if log.times is None else "time"
+    kept, held = log.split(strategy, seed, rules.n_users)
+    with parts_done(2 * len(_STEPS), "recommender", options.verbose) as done:
+        decided = None
+        if len(np.unique(held.users)) >= rules.fewest:
+            trial = _learn(kept, options, seed=seed, threads=threads, done=done)
+            decided = _decide(trial, kept, held, options, threads)
+        parts = _learn(log, options, seed=seed, threads=threads, done=done)
+    if decided is None:
+        why = f"{len(np.unique(held.users))} users could be held out, fewer than {rules.fewest}"
+        weights = prior_weights(parts)
+        return FittedRecommender(parts, weights, choices={"weights": Decision(tuple(weights.tolist()), why)})
+    n_factors = decided.choices["dimensions"].value
+    factors = np.ascontiguousarray(parts.factors[:, :n_factors])
+    return replace(decided, parts=replace(parts, factors=factors, debias=decided.parts.debias))
+
+
+def _learn(
+    log: Interactions, options: RecommenderOptions, *, seed: int, threads: int, done: Callable[[float], object]
+) -> RecommenderParts:
+    """Train every part on a log."""
+    histories = _limited(log, seed)
+    users_of = np.bincount(histories.indices, minlength=log.n_items).astype(np.int64)
+    per_user = powers(np.diff(histories.indptr), -0.5)
+    length = min(options.list_length, max(16, _MAX_ENTRIES // max(log.n_items, 1)))
+    near = walk(histories, length, threads)
+    done(1)
+    by_cosine = scaled(near, np.ones(len(near), np.float32), powers(users_of, -0.5))
+    regression = regress(histories, by_cosine, options.shrinkage, threads)
+    done(1)
+    normal = scaled(histories, per_user, powers(users_of, -0.5))
+    n_factors = min(options.n_factors, max(16, _MAX_FACTORS // max(log.n_items, 1)))
+    factors = leading(normal, n_factors, seed=seed, threads=threads).vectors
+    done(1)
+    timed = log.times is not None
+    none = Rows(np.zeros(log.n_items + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), log.n_items)
+    successors = transitions(log, length) if timed else none
+    return RecommenderParts(near, regression, successors, factors, users_of, _trend(log, users_of))
+
+
+def _limited(log: Interactions, seed: int) -> Rows:
+    """Return the distinct items of each user: the latest ones of users with very many, at random without times."""
+    latest = log.latest()
+    strength = -latest.recency.astype(np.float32)
+    if log.times is None:
+        strength = np.random.default_rng((seed, 4)).random(len(latest), np.float32)
+    ranked = latest.weighted(strength)
+    kept = ranked.strongest(MAX_PER_USER, ranked.data)
+    return Rows(kept.indptr, kept.indices, np.ones_like(kept.data), kept.width)
+
+
+def _trend(log: Interactions, users_of: I64, share: float = 0.1) -> F32:
+    """Return the logarithm of an item's events in the last `share` of the log, or of its users, from 0 to 1."""
+    counts = users_of
+    if log.times is not None and len(log):
+        n = max(1, round(share * len(log)))
+        late = log.times >= np.partition(log.times, len(log) - n)[len(log) - n]
+        counts = np.bincount(log.items[late], minlength=log.n_items)
+    logs = np.log1p(counts + 0.01 * users_of)
+    return np.asarray(logs / max(logs.max(initial=0), 1e-30), np.float32)
+
+
+def _decide(
+    parts: RecommenderParts, kept: Interactions, held: Interactions, options: RecommenderOptions, threads: int
+) -> FittedRecommender | None:
+    """Choose settings and weights on the hold-out; return None if it tells too little."""
+    rules, prior = options.rules, prior_weights(parts)
+    new = HeldOut.of(parts, kept, held, new_only=True)
+    choices = {}
+
+    def measure(candidate: RecommenderParts) -> MeasuredParts:
+        return MeasuredParts.of(candidate, new, prior, exclude_seen=True, threads=threads)
+
+    if measure(parts).n_informative < rules.fewest:
+        return None
+
+    def with_dimensions(n: float) -> MeasuredParts:
+        return measure(replace(parts, factors=np.ascontiguousarray(parts.factors[:, : int(n)])))
+
+    most = parts.factors.shape[1]
+    sizes = [most, *(n for n in rules.dimensions if n < most)]
+    choices["dimensions"], _ = with_best(sizes, with_dimensions, prior, rules.better)
+    parts = replace(parts, factors=np.ascontiguousarray(parts.factors[:, : choices["dimensions"].value]))
+    choices["debias"], measured = with_best(
+        rules.debias, lambda debias: measure(parts.debiased(debias)), prior, rules.better
+    )
+    parts = parts.debiased(choices["debias"].value)
+    weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.best, is_timed=parts.is_timed)
+    repeats = _fit_repeats(parts, HeldOut.of(parts, kept, held, new_only=False), weights, rules.fewest, threads)
+    return FittedRecommender(parts, weights, repeats, choices)
+
+
+def _fit_repeats(parts: RecommenderParts, held: HeldOut, weights: F32, fewest: int, threads: int) -> F32:
+    """Fit the weights of `RecommenderParts.repeats`, relative to those of the parts; zeros if hardly anyone repeats."""
+    measured = MeasuredParts.of(parts, held, weights, exclude_seen=False, threads=threads, repeats=True)
+    n, some = len(weights), measured.hits.any(axis=1)
+    is_own = measured.scores[..., n] > 0
+    if np.count_nonzero((measured.hits & is_own).any(axis=1)) < fewest:
+        return np.zeros(2, np.float32)
+    new = np.where(measured.valid, np.einsum("ncp,p->nc", measured.scores[..., :n], weights), -1e3)
+    x = np.concatenate((new[..., None], measured.scores[..., n:]), axis=-1)[some].astype(np.float64)
+    others, *own = newton(softmax_loss(x, measured.hits[some]), np.array([1.0, 0.0, 0.0]), 1.0)
+    return np.asarray(np.round(np.maximum(own, 0) / max(others, 1e-2), 4), np.float32)

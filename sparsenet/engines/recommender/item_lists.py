@@ -1,15 +1,21 @@
-"""Lists of the items most similar to each item: a sparse product, cut to the best of each row."""
+"""Lists of related items for each item: by a walk over common users, and by the order of events."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse import coo_array
 
 from sparsenet import kernels
-from sparsenet.core.rows import Rows, transpose
-from sparsenet.kernels.types import F32, I64
+from sparsenet.core.rows import Rows, by_row, transpose
+from sparsenet.features.interactions import Interactions
+from sparsenet.kernels.types import F32, I64, Bools
 
-#: Rows multiplied at a time: bounds the dense outputs of the kernel.
-_BLOCK = 1 << 14
+#: Numbers in the dense outputs of the kernel: bounds the memory of a product.
+_CELLS = 1 << 22
+#: A user's items beyond this many, the latest ones kept, do not count: work grows with the square.
+MAX_PER_USER = 1000
+#: How far apart two events of a user may be to count as a transition.
+_REACH = 3
 
 
 def best_products(left: Rows, right: Rows, n: int, threads: int) -> Rows:
@@ -18,7 +24,7 @@ def best_products(left: Rows, right: Rows, n: int, threads: int) -> Rows:
     bias, others = np.zeros(right.width, np.float32), np.arange(n, dtype=np.int32)
     counts, indices, data = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
     index = right.indptr, right.indices, right.data
-    for block in left.blocks(_BLOCK):
+    for block in left.blocks(max(1, _CELLS // max(n, 1))):
         labels, scores = np.empty((len(block), n), np.int32), np.empty((len(block), n), np.float32)
         query = block.indptr, block.indices, block.data
         kernels.shortlist(*query, *index, bias, others, labels, scores, threads)
@@ -30,9 +36,9 @@ def best_products(left: Rows, right: Rows, n: int, threads: int) -> Rows:
     return Rows(indptr, np.concatenate(indices), np.concatenate(data), right.width)
 
 
-def scaled(rows: Rows, by_row: F32, by_column: F32) -> Rows:
+def scaled(rows: Rows, row_factors: F32, column_factors: F32) -> Rows:
     """Multiply each entry by a factor of its row and one of its column."""
-    data = rows.data * np.repeat(by_row, np.diff(rows.indptr)) * by_column[rows.indices]
+    data = rows.data * np.repeat(row_factors, np.diff(rows.indptr)) * column_factors[rows.indices]
     return Rows(rows.indptr, rows.indices, data, rows.width)
 
 
@@ -42,9 +48,53 @@ def powers(counts: I64, exponent: float) -> F32:
 
 
 def walk(histories: Rows, n: int, threads: int) -> Rows:
-    """Return the n items that a walk from each item over its users reaches most often; popular items count less."""
-    ones = Rows(histories.indptr, histories.indices, np.ones_like(histories.data), histories.width)
-    by_item = transpose(ones)
-    per_user, per_item = np.diff(ones.indptr), np.diff(by_item.indptr)
+    """Return the n items that a walk from each item over its users reaches most often.
+
+    A step to a user is divided by the root of the item's users, the step back by the number of the user's items.
+    """
+    by_item = transpose(histories)
+    per_user, per_item = np.diff(histories.indptr), np.diff(by_item.indptr)
     left = scaled(by_item, powers(per_item, -0.5), powers(per_user, -1.0))
-    return best_products(left, scaled(ones, np.ones(len(ones), np.float32), powers(per_item, -0.5)), n, threads)
+    return without_diagonal(best_products(left, histories, n + 1, threads))
+
+
+def transitions(log: Interactions, n: int) -> Rows:
+    """Return the n most frequent successors of each item, as shares of its occurrences; nearer ones count more."""
+    changes = np.flatnonzero((np.diff(log.items, prepend=-1) != 0) | (np.diff(log.users, prepend=-1) != 0))
+    users, items = log.users[changes], log.items[changes]
+    before, after, amounts = [], [], []
+    for gap in range(1, _REACH + 1):
+        together = np.flatnonzero((users[gap:] == users[:-gap]) & (items[gap:] != items[:-gap]))
+        before.append(items[together])
+        after.append(items[together + gap])
+        amounts.append(np.full(len(together), 1 / gap, np.float32))
+    shape = log.n_items, log.n_items
+    pairs = np.concatenate(before), np.concatenate(after)
+    counts = Rows.of(coo_array((np.concatenate(amounts), pairs), shape=shape).tocsr())
+    totals = by_row(np.add, counts.data, counts.indptr)
+    shares = scaled(counts, (1 / (totals + 1)).astype(np.float32), np.ones(log.n_items, np.float32))
+    return shares.strongest(n, shares.data)
+
+
+def without_diagonal(rows: Rows) -> Rows:
+    """Drop the entries of each row with its own number."""
+    owners = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(rows.indptr))
+    return selected(rows, owners != rows.indices)
+
+
+def selected(rows: Rows, keep: Bools) -> Rows:
+    """Keep some of the entries, (nnz,)."""
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)))[rows.indptr]
+    return Rows(indptr, rows.indices[keep], rows.data[keep], rows.width)
+
+
+def stacked(parts: list[Rows]) -> Rows:
+    """Append rows of equal width below each other."""
+    starts = np.cumsum([0, *(part.indptr[-1] for part in parts[:-1])])
+    indptr = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=True)]
+    return Rows(
+        np.concatenate((np.zeros(1, np.int64), *indptr)),
+        np.concatenate([part.indices for part in parts]),
+        np.concatenate([part.data for part in parts]),
+        parts[0].width,
+    )

@@ -1,7 +1,10 @@
 """The recommender: answers, odd logs, saving, the same bits at any number of threads."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.engines.recommender import recommender_arrays
@@ -120,19 +123,59 @@ def test_unpacks_what_it_packed() -> None:
     assert dict(again.choices) == dict(model.choices)
 
 
-def test_refuses_damaged_lists() -> None:
-    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
-    broken = arrays["lists.indices"].copy()
-    broken[0] = 99
+@pytest.mark.parametrize("name", ["walk", "regression", "successors"])
+def test_refuses_damaged_lists(name: str) -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes(timed=True)))
+    ids = arrays[f"{name}.indices"]
     with pytest.raises(ValueError, match="beyond the 40 columns"):
-        recommender_arrays.unpack({**arrays, "lists.indices": broken}, about)
-    with pytest.raises(ModelError, match="popularity must hold a whole number"):
-        recommender_arrays.unpack({**arrays, "popularity": -arrays["popularity"]}, about)
-    with pytest.raises(ValueError, match="beyond the 30 columns"):
-        recommender_arrays.unpack({**arrays, "popularity": arrays["popularity"][:30]}, about)
+        recommender_arrays.unpack({**arrays, f"{name}.indices": np.append(ids[:-1], np.int32(99))}, about)
+    with pytest.raises(ModelError, match=f"the ids of {name} must ascend"):
+        recommender_arrays.unpack({**arrays, f"{name}.indices": np.zeros_like(ids)}, about)
+    with pytest.raises(ModelError, match=f"row pointers of {name}"):
+        recommender_arrays.unpack({**arrays, f"{name}.indptr": arrays[f"{name}.indptr"][:-1]}, about)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("users_of", np.array([-1]), "users_of must hold a whole number"),
+        ("trend", np.zeros(3, np.float32), r"trend must hold finite numbers in float32 of shape \(40,\)"),
+        ("factors", np.full((40, 2), np.nan, np.float32), "factors must hold finite numbers"),
+        ("factors", np.zeros(40, np.float32), "factors must hold finite numbers"),
+    ],
+)
+def test_refuses_damaged_arrays(name: str, value: NDArray[Any], message: str) -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
+    with pytest.raises(ModelError, match=message):
+        recommender_arrays.unpack({**arrays, name: value}, about)
+
+
+@pytest.mark.parametrize("weights", [[1.0], "1", [float("nan")] * 7, [-1.0] * 7])
+def test_refuses_damaged_weights(weights: object) -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
+    with pytest.raises(ValueError, match="weight"):
+        recommender_arrays.unpack(arrays, {**about, "weights": weights})
 
 
 def test_takes_a_matrix() -> None:
     X = csr_array(np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]], np.float32))
     items, _ = fitted(Interactions.of_matrix(X)).topk(Interactions.of_matrix(X), 1, threads=1)
     assert items.ravel().tolist() == [2, 1, 0]
+
+
+def test_repeats_items_where_users_do() -> None:
+    rng = np.random.default_rng(0)
+    users, favourite = np.repeat(np.arange(200), 12), np.repeat(rng.integers(0, 50, 200), 12)
+    items = np.where(rng.random(len(users)) < 0.7, favourite, rng.integers(0, 50, len(users)))
+    log = Interactions.of(users, items, rng.random(len(users)), None, 200, 50)
+    found, _ = fitted(log).topk(log, 1, exclude_seen=False, threads=1)
+    assert (found[:, 0] == favourite[::12]).mean() > 0.8
+
+
+def test_the_last_items_count_most_where_order_matters() -> None:
+    rng = np.random.default_rng(0)  # item i + 1 follows item i, from a random item on
+    users, steps = np.repeat(np.arange(300), 8), np.tile(np.arange(8), 300)
+    items = (rng.integers(0, 60, 300)[users] + steps) % 60
+    log = Interactions.of(users, items, (users % 10) * 8.0 + steps, None, 300, 60)
+    found, _ = fitted(log).topk(log, 1, threads=1)
+    assert (found[:, 0] == (items[7::8] + 1) % 60).mean() > 0.9

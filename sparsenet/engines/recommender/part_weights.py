@@ -1,0 +1,189 @@
+"""Weigh the parts of a recommender on held-out events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sparsenet.core.ranked import best_first, is_hit
+from sparsenet.core.rows import Rows
+from sparsenet.engines.recommender.item_lists import MAX_PER_USER
+from sparsenet.engines.recommender.recommender_parts import (
+    N_CANDIDATES,
+    NAMES,
+    PRIOR,
+    TIMED_PRIOR,
+    Queries,
+    RecommenderParts,
+)
+from sparsenet.features.interactions import Interactions
+from sparsenet.kernels.types import F32, F64, I32, Bools
+from sparsenet.selection.choose import Decision, Option, Rule, choose
+from sparsenet.selection.newton import newton, softmax_loss
+
+#: Depth of the ranking that decisions are measured on.
+_DEPTH = 20
+#: Precision of the prior of the weights, in the scale of a log-likelihood summed over users.
+_PRECISION = 4.0
+#: The next items after the cut in time that count as right: later ones depend less on the history.
+_NEXT = 5
+
+
+@dataclass(frozen=True)
+class RecommenderRules:
+    """What the hold-out decides, and the evidence that a decision needs.
+
+    Attributes
+    ----------
+    n_users : int
+        Users held out at most.
+    fewest : int
+        With fewer users who have a hit among the candidates, nothing is decided.
+    debias : tuple of float
+        Options for `RecommenderParts.debias`.
+    dimensions : tuple of int
+        Options for the number of singular vectors, the most last.
+    better : Rule
+        The rule of `debias` and `dimensions`.
+    best : Rule
+        The rule of the weights, since no option is dearer than another.
+    """
+
+    n_users: int = 4096
+    fewest: int = 50
+    debias: tuple[float, ...] = (0.0, 0.1, 0.2, 0.35)
+    dimensions: tuple[int, ...] = (512, 256, 128, 64)
+    better: Rule = field(default_factory=lambda: Rule("nDCG@20", standard_errors=1.0))
+    best: Rule = field(default_factory=lambda: Rule("nDCG@20", standard_errors=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out users: their histories, and the items that they took next."""
+
+    queries: Queries
+    truth: Rows
+
+    @classmethod
+    def of(cls, parts: RecommenderParts, kept: Interactions, held: Interactions, *, new_only: bool) -> HeldOut:
+        """Take the users of `held`; with `new_only`, items of their history are never right."""
+        users = np.unique(held.users).astype(np.int64)
+        users = users[np.diff(kept.starts)[users] <= MAX_PER_USER]  # bounds the candidates of all users together
+        before, after = kept.of_users(users), held.of_users(users)
+        if new_only:
+            seen = before.users * np.int64(before.n_items) + before.items
+            after = after.take(~np.isin(after.users * np.int64(after.n_items) + after.items, seen))
+        if after.times is not None:
+            after = after.take(np.arange(len(after)) - after.starts[after.users] < _NEXT)
+        return cls(parts.queries(before), after.histories())
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredParts:
+    """Scores of the candidates of held-out users, and which candidates are right."""
+
+    scores: F32
+    valid: Bools
+    hits: Bools
+    n_right: F64
+    items: I32
+
+    @classmethod
+    def of(
+        cls,
+        parts: RecommenderParts,
+        held: HeldOut,
+        weights: F32,
+        *,
+        exclude_seen: bool,
+        threads: int,
+        repeats: bool = False,
+    ) -> MeasuredParts:
+        """Propose and score candidates; `repeats` adds two columns for items of the user's own history."""
+        n = min(N_CANDIDATES + int(np.diff(held.queries.all.indptr).max(initial=0)), parts.n_items)
+        items, valid = parts.propose(held.queries, n, weights, exclude_seen=exclude_seen, only=None, threads=threads)
+        if exclude_seen:
+            items, valid = first_valid(items, valid, N_CANDIDATES)
+        scores = parts.scores(held.queries, items, valid, threads)
+        if repeats:
+            scores = np.concatenate((scores, parts.repeats(held.queries, items)), axis=-1)
+        hits = is_hit(items, held.truth) & valid
+        return cls(scores, valid, hits, np.diff(held.truth.indptr).astype(np.float64), items)
+
+    def ndcg(self, weights: F64) -> F64:
+        """Return nDCG@20 of each user with right items by these weights."""
+        return self.ndcg_of(self.totals(weights))
+
+    def totals(self, weights: F64) -> F64:
+        """Return the weighted sums of scores."""
+        totals = np.einsum("ncp,p->nc", self.scores, weights)
+        return np.where(self.valid, totals, -np.inf)
+
+    def ndcg_of(self, totals: F64) -> F64:
+        """Return nDCG@20 of each user with right items when candidates are ordered by `totals`."""
+        some = self.n_right > 0
+        (hits,) = best_first(totals[some].astype(np.float32), _DEPTH, self.hits[some])
+        discounts = 1 / np.log2(np.arange(2, _DEPTH + 2))
+        ideal = np.cumsum(discounts)[np.minimum(self.n_right[some], _DEPTH).astype(np.int64) - 1]
+        return np.asarray((hits * discounts[: hits.shape[1]]).sum(axis=1) / ideal)
+
+    def fit(self, prior: F64, columns: Bools, rows: Bools) -> F64:
+        """Fit the weights of some columns on some users by a softmax over each user's candidates."""
+        rows = rows & self.hits.any(axis=1)
+        x = self.scores[rows][..., columns].astype(np.float64)
+        weights = np.zeros(len(prior))
+        weights[columns] = newton(softmax_loss(x, self.hits[rows]), prior[columns], _PRECISION)
+        return np.maximum(weights, 0)
+
+    def cross_fitted(self, prior: F64, columns: Bools) -> F64:
+        """Return nDCG@20 of each user by weights that are fitted to the other half of the users."""
+        half = np.arange(len(self.hits)) % 2 == 0
+        totals = np.empty(self.hits.shape)
+        for own in (half, ~half):
+            totals[own] = self.totals(self.fit(prior, columns, ~own))[own]
+        return self.ndcg_of(totals)
+
+    @property
+    def n_informative(self) -> int:
+        """Return the number of users with a right candidate."""
+        return int(np.count_nonzero(self.hits.any(axis=1)))
+
+
+def first_valid(items: I32, valid: Bools, n: int) -> tuple[I32, Bools]:
+    """Move the valid candidates to the front, and keep n columns: users have seen different numbers of candidates."""
+    order = np.argsort(~valid, axis=1, kind="stable")[:, :n]
+    return np.take_along_axis(items, order, axis=1), np.take_along_axis(valid, order, axis=1)
+
+
+def prior_weights(parts: RecommenderParts) -> F32:
+    """Return the weights without a hold-out."""
+    return np.array(TIMED_PRIOR if parts.is_timed else PRIOR, np.float32)
+
+
+def with_best(
+    values: Sequence[float], make: Callable[[float], MeasuredParts], weights: F32, rule: Rule
+) -> tuple[Decision, MeasuredParts]:
+    """Choose a setting of the parts by the nDCG with the prior weights."""
+    made = {value: make(value) for value in values}
+    options = [Option(f"{value:g}", value) for value in values]
+    decision = choose(options, lambda value: made[value].ndcg(weights.astype(np.float64)), rule)
+    return decision, made[decision.value]
+
+
+def fit_weights_of_parts(measured: MeasuredParts, prior: F32, rule: Rule, *, is_timed: bool) -> tuple[F32, Decision]:
+    """Choose between the prior weights, fitted ones, and fitted ones of the parts that ignore the order of events."""
+    start = prior.astype(np.float64)
+    order = np.array(["recent" in name or name == "next" for name in NAMES])
+    columns = {"fitted": ~order}
+    if is_timed:
+        columns["fitted with order"] = np.ones(len(NAMES), bool)
+    scores = {"fixed": measured.ndcg(start)}
+    scores |= {name: measured.cross_fitted(start, own) for name, own in columns.items()}
+    decision = choose([Option(name, name) for name in scores], scores.__getitem__, rule)
+    weights = start
+    if decision.value != "fixed":
+        weights = measured.fit(start, columns[decision.value], np.ones(len(measured.hits), bool))
+    rounded = np.round(weights, 4)
+    return rounded.astype(np.float32), decision._replace(value=tuple(rounded.tolist()))
