@@ -43,6 +43,11 @@ class Queries(NamedTuple):
     recent: Rows
     shares: Rows
 
+    @property
+    def longest(self) -> int:
+        """Return the number of items of the longest history."""
+        return int(np.diff(self.all.indptr).max(initial=0))
+
     def take(self, users: I64) -> Queries:
         """Return some of the users."""
         return Queries(*(rows.take(users) for rows in self))
@@ -99,13 +104,20 @@ class RecommenderParts:
     def propose(
         self, queries: Queries, n: int, weights: F32, *, exclude_seen: bool, only: Bools | None, threads: int
     ) -> tuple[I32, Bools]:
-        """Return n candidates of each user, and which of them may be recommended, (n_users, n)."""
+        """Return candidates of each user, and which of them may be recommended.
+
+        There are n of them, and where seen items are allowed, room for those of the longest history besides.
+        """
+        wanted, n = min(n, self.n_items), min(n + queries.longest, self.n_items)
         query = self._stacked_query(queries, weights, exclude_seen=exclude_seen)
         bias, fallback = self._popular if only is None else _by_bias(np.where(only, self._popular[0], NEVER))
         found, scores = np.empty((len(query), n), np.int32), np.empty((len(query), n), np.float32)
         index = self._index
         rows = query.indptr, query.indices, query.data
         kernels.shortlist(*rows, index.indptr, index.indices, index.data, bias, fallback, found, scores, threads)
+        if exclude_seen and n > wanted:  # room for seen items, which come last
+            best = np.sort(np.argpartition(-scores, wanted - 1, axis=1)[:, :wanted], axis=1)
+            found, scores = np.take_along_axis(found, best, axis=1), np.take_along_axis(scores, best, axis=1)
         return found, np.asarray(scores > NEVER / 2)
 
     @cached_property
