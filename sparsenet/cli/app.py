@@ -19,7 +19,6 @@ from sparsenet.cli import usage
 from sparsenet.cli.option_table import options_of
 from sparsenet.cli.reporting import errors_reported, say, show
 from sparsenet.cli.streams import watched_output
-from sparsenet.data.errors import EmptyFileError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -144,11 +143,11 @@ def evaluate(given: SimpleNamespace) -> None:
 def predict(given: SimpleNamespace) -> None:
     """Predict the best labels of each point or text, in the order of the input and in constant memory.
 
-
     A recommender reads the name of a user on each line, baskets with --baskets, or a log of new users from a table.
     Unknown users get the most popular items.
     """
     from sparsenet.cli import log_commands, models, point_commands, table_commands, text_commands, text_sources
+    from sparsenet.data.errors import EmptyFileError
 
     try:
         if models.is_log_model(given.model):

@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender or ClassifierPipeline
+    ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender, ClassifierPipeline
 
     Raises
     ------

@@ -13,7 +13,7 @@ from sparsenet.cli import option_table
 from sparsenet.cli.option_table import POINT_METHODS, options_of, table
 
 PANELS = [
-    *(option_table.POINTS, option_table.TEXT, option_table.TABLES, option_table.LOGS),
+    *(option_table.POINTS, option_table.TEXT, option_table.TABLES, option_table.LOGS, option_table.MIXED),
     *(option_table.NETWORKS, option_table.TREES, option_table.MACHINE),
 ]
 #: The classifiers of each kind of model, whose parameters the options set.
