@@ -55,9 +55,8 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
     """Refuse options of `train` that contradict each other or the kind of model."""
     if given.hidden == 0 and given.sampler == "lsh":
         refuse("sampler", "lsh hashes hidden units, and --hidden 0 has none")
-    if kind == "text" and given.method in ("tree", "boosting"):
-        needed = "a tree is for sparse points" if given.method == "tree" else "boosting is for tables"
-        refuse("method", f"{needed}, and this file holds text")
+    if kind == "text" and given.method == "tree":
+        refuse("method", "a tree is for sparse points, and this file holds text")
     check_options("train", given, kind)
     if kind == "bare-blend" and given.neighbors == 0:
         refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
