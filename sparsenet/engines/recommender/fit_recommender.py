@@ -23,7 +23,6 @@ from sparsenet.engines.recommender.part_weights import (
     HeldOut,
     MeasuredParts,
     RecommenderRules,
-    first_valid,
     fit_weights_of_parts,
     prior_weights,
     with_best,
@@ -124,9 +123,7 @@ class FittedRecommender:
         blocks = self._blocks(np.diff(queries.all.indptr), max(N_CANDIDATES, k))
 
         def answer(users: I64) -> None:
-            n_seen = int(np.diff(queries.all.indptr)[users].max(initial=0))
-            n = max(N_CANDIDATES, k), n_seen
-            found, values = self._rank(queries.take(users), n, k, exclude_seen, only)
+            found, values = self._rank(queries.take(users), k, exclude_seen, only)
             items[users, : found.shape[1]], scores[users, : found.shape[1]] = found, values
 
         if threads == 1 or len(blocks) == 1:
@@ -148,14 +145,10 @@ class FittedRecommender:
             order = order[len(own) :]
         return blocks
 
-    def _rank(
-        self, queries: Queries, n: tuple[int, int], k: int, exclude_seen: bool, only: Bools | None
-    ) -> tuple[I32, F32]:
-        """Propose items for each user, n[0] and as many as the user has seen, and return the k best of them."""
-        parts, most = self.parts, min(sum(n), self.n_items)
-        items, valid = parts.propose(queries, most, self.weights, exclude_seen=exclude_seen, only=only, threads=1)
-        if exclude_seen:
-            items, valid = first_valid(items, valid, n[0])
+    def _rank(self, queries: Queries, k: int, exclude_seen: bool, only: Bools | None) -> tuple[I32, F32]:
+        """Propose items for each user, and return the k best of them."""
+        parts, n = self.parts, max(N_CANDIDATES, k)
+        items, valid = parts.propose(queries, n, self.weights, exclude_seen=exclude_seen, only=only, threads=1)
         totals = parts.totals(queries, items, valid, self.weights, 1)
         if not exclude_seen and self.repeats.any():
             repeats = parts.repeats(queries, items)

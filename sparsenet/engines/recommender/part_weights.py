@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -102,10 +103,8 @@ class MeasuredParts:
         repeats: bool = False,
     ) -> MeasuredParts:
         """Propose and score candidates; `repeats` adds two columns for items of the user's own history."""
-        n = min(N_CANDIDATES + int(np.diff(held.queries.all.indptr).max(initial=0)), parts.n_items)
-        items, valid = parts.propose(held.queries, n, weights, exclude_seen=exclude_seen, only=None, threads=threads)
-        if exclude_seen:
-            items, valid = first_valid(items, valid, N_CANDIDATES)
+        how: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads}
+        items, valid = parts.propose(held.queries, N_CANDIDATES, weights, only=None, **how)
         scores = parts.scores(held.queries, items, valid, threads)
         if repeats:
             scores = np.concatenate((scores, parts.repeats(held.queries, items)), axis=-1)
@@ -149,12 +148,6 @@ class MeasuredParts:
     def n_informative(self) -> int:
         """Return the number of users with a right candidate."""
         return int(np.count_nonzero(self.hits.any(axis=1)))
-
-
-def first_valid(items: I32, valid: Bools, n: int) -> tuple[I32, Bools]:
-    """Move the valid candidates to the front, and keep n columns: users have seen different numbers of candidates."""
-    order = np.argsort(~valid, axis=1, kind="stable")[:, :n]
-    return np.take_along_axis(items, order, axis=1), np.take_along_axis(valid, order, axis=1)
 
 
 def prior_weights(parts: RecommenderParts) -> F32:

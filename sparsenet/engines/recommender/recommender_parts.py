@@ -20,7 +20,7 @@ NEVER = np.float32(-1e30)
 #: Times `NEVER`, more than any score: an item that the user has taken is proposed, if it may be.
 _CERTAINLY = np.float32(-1e-24)
 #: Items proposed for each user, before those that the user has seen.
-N_CANDIDATES = 128
+N_CANDIDATES = 192
 #: The weight of an item in a user's recent history falls by this factor for each later item.
 FADING = 0.8
 #: A share of the most popular item's users, which orders items that nothing else tells apart.
@@ -33,7 +33,7 @@ _PROPOSED = (100, 50, 100)
 #: Weights without a hold-out.
 PRIOR = (2.0, 1.4, 1.6, 0.0, 0.0, 0.0, 0.0)
 #: The same for logs with times.
-TIMED_PRIOR = (1.2, 0.8, 1.4, 0.2, 0.2, 1.0, 0.8)
+TIMED_PRIOR = (1.2, 0.8, 1.4, 0.2, 0.2, 1.0, 0.5)
 
 
 class Queries(NamedTuple):
@@ -42,6 +42,11 @@ class Queries(NamedTuple):
     all: Rows
     recent: Rows
     shares: Rows
+
+    @property
+    def longest(self) -> int:
+        """Return the number of items of the longest history."""
+        return int(np.diff(self.all.indptr).max(initial=0))
 
     def take(self, users: I64) -> Queries:
         """Return some of the users."""
@@ -99,13 +104,20 @@ class RecommenderParts:
     def propose(
         self, queries: Queries, n: int, weights: F32, *, exclude_seen: bool, only: Bools | None, threads: int
     ) -> tuple[I32, Bools]:
-        """Return n candidates of each user, and which of them may be recommended, (n_users, n)."""
+        """Return candidates of each user, and which of them may be recommended.
+
+        There are n of them, and where seen items are allowed, room for those of the longest history besides.
+        """
+        wanted, n = min(n, self.n_items), min(n + queries.longest, self.n_items)
         query = self._stacked_query(queries, weights, exclude_seen=exclude_seen)
         bias, fallback = self._popular if only is None else _by_bias(np.where(only, self._popular[0], NEVER))
         found, scores = np.empty((len(query), n), np.int32), np.empty((len(query), n), np.float32)
         index = self._index
         rows = query.indptr, query.indices, query.data
         kernels.shortlist(*rows, index.indptr, index.indices, index.data, bias, fallback, found, scores, threads)
+        if exclude_seen and n > wanted:  # room for seen items, which come last
+            best = np.sort(np.argpartition(-scores, wanted - 1, axis=1)[:, :wanted], axis=1)
+            found, scores = np.take_along_axis(found, best, axis=1), np.take_along_axis(scores, best, axis=1)
         return found, np.asarray(scores > NEVER / 2)
 
     @cached_property

@@ -178,4 +178,4 @@ def test_the_last_items_count_most_where_order_matters() -> None:
     items = (rng.integers(0, 60, 300)[users] + steps) % 60
     log = Interactions.of(users, items, (users % 10) * 8.0 + steps, None, 300, 60)
     found, _ = fitted(log).topk(log, 1, threads=1)
-    assert (found[:, 0] == (items[7::8] + 1) % 60).mean() > 0.9
+    assert (found[:, 0] == (items[7::8] + 1) % 60).mean() > 0.8
