@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -65,7 +66,7 @@ def column_of(values: Sequence[Any]) -> NDArray[Any]:
     if kinds == {int} and None not in known and min(known) >= _INT64.min and max(known) <= _INT64.max:
         return np.array(known, np.int64)
     if kinds <= {int, float}:
-        return np.array([np.nan if value is None else float(value) for value in known], np.float64)
+        return np.array([np.nan if value is None else _float(value) for value in known], np.float64)
     if kinds == {datetime}:
         return np.array([_utc(value) for value in known], MICROSECONDS)
     if kinds == {timedelta}:
@@ -98,6 +99,14 @@ def _utc(value: Any) -> np.datetime64:
     if isinstance(value, datetime) and value.tzinfo is not None:
         value = value.astimezone(UTC).replace(tzinfo=None)
     return np.datetime64(value).astype(MICROSECONDS)
+
+
+def _float(value: Any) -> float:
+    """Convert a number; one beyond float64 becomes infinity, as NumPy's own conversions do."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _seconds(durations: Any) -> Any:

@@ -89,6 +89,7 @@ def test_takes_frames_without_rows(make):
     [
         ([Decimal("1.5"), 2], np.float64, [1.5, 2.0]),
         ([2**70, 1], np.float64, [2.0**70, 1.0]),
+        ([-(10**400), 1], np.float64, [-math.inf, 1.0]),
         (np.array([2**63], np.uint64), np.float64, [2.0**63]),
         (np.array([1, 2], np.uint8), np.int64, [1, 2]),
         (np.array([1.5], np.float16), np.float64, [1.5]),
