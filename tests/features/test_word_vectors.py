@@ -5,6 +5,7 @@ import gzip
 import json
 import pickle
 import sys
+from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
@@ -354,3 +355,11 @@ def test_too_many_texts_are_refused_before_memory_runs_out(monkeypatch):
         own.embed(WORDS)
     with pytest.raises(MemoryError, match=r"words: the table of shape \(50, 8\) takes 2\.0 kB"):
         vectors()
+
+
+@pytest.mark.skipif(not (find_spec("wordllama") and find_spec("tokenizers")), reason="wordllama is not installed")
+def test_the_package_knows_which_words_are_alike():
+    own = WordVectors.read("wordllama")
+    assert own.codes.shape == (32000, 256)
+    lorry, truck, plum = own.embed(["a lorry", "a truck", "a plum"])
+    assert lorry @ truck > lorry @ plum

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.memory import check_cells
-from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.rows import Rows
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.vocabulary import Vocabulary
@@ -110,9 +110,7 @@ class BlendAnswers:
         """Yield the features of `step` texts at a time, in ascending order as in training."""
         for begin in range(0, len(texts), step):
             rows = extract(*kernels.join_texts(texts[begin : begin + step]), self.words.rules, threads)
-            found = as_matrix(self.words.points(rows, threads))
-            found.sort_indices()
-            yield Rows.of(found, keep_zeros=True)
+            yield self.words.ascending(rows, threads)
 
     def _ranked(self, points: Rows, n: int, threads: int) -> tuple[I32, F32]:
         """Return the n best candidates of points and their scores, (n_points, n) each, best first."""
