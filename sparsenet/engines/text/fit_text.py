@@ -28,7 +28,7 @@ from sparsenet.engines.text.blend_fitting import MeasuredBlend, draw_for_blend, 
 from sparsenet.engines.text.text_answers import LinearAnswers
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import COMPETING, MAX_FEATURES, NetworkAnswers, NetworkModel
-from sparsenet.engines.text.text_options import TextOptions
+from sparsenet.engines.text.text_options import TextOptions, usual_method
 from sparsenet.engines.text.vector_weight import choose_weight
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
@@ -102,7 +102,7 @@ class FittedText:
         """Return the decision between a linear model, a network and a blend."""
         if "method" in self.decisions:
             return self.decisions["method"]
-        return Decision(self.kind, f"for {self.n_texts:,} texts of {len(self.target.classes):,} labels")
+        return usual_method(self.kind, self.n_texts, len(self.target.classes))
 
     @property
     def char_ngrams(self) -> Decision:
@@ -153,7 +153,7 @@ def fit(
     settings = (costs, seed, threads, options.memory_limit, options.verbose)
     problem = Problem(corpus.rows, labels, target.kind == "single", *settings)
     n_features = len(problem.rows.slots) + (0 if corpus.vectors is None else corpus.vectors.size)
-    method = options.by_size(n_features, labels.width, grows=grows)
+    method = options.by_size(len(labels), n_features, labels.width, grows=grows)
     fraction = options.holdout.validation_fraction
     if method is None:
         held_out = draw_for_blend(labels, fraction, run_seed(seed))
@@ -170,7 +170,8 @@ def fit(
         _check_suits(options, "blend")
         held_out = draw_for_blend(labels, fraction, run_seed(seed))
         fitted = _of_blend(corpus, counts, fit_blend(problem, corpus, options, held_out, deadline))
-    return fitted if options.method != "auto" else replace(fitted, decisions={**fitted.decisions, "method": method})
+    is_saved = options.method == "auto" and method != fitted.method
+    return replace(fitted, decisions={**fitted.decisions, "method": method}) if is_saved else fitted
 
 
 def _fit_better(
