@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sparsenet import DataError, WordVectors
+from sparsenet.core import progress
 from sparsenet.features.text import vector_files, word_vectors
 from sparsenet.features.text.tokenizing import HubTokenizer, WordListTokenizer
 from tests.support.vector_tables import WORDS, table, vectors, write_lines, write_safetensors, write_words
@@ -363,3 +364,11 @@ def test_the_package_knows_which_words_are_alike():
     assert own.codes.shape == (32000, 256)
     lorry, truck, plum = own.embed(["a lorry", "a truck", "a plum"])
     assert lorry @ truck > lorry @ plum
+
+
+def test_reading_lines_shows_progress(tmp_path, monkeypatch, capsys):
+    write_lines(tmp_path / "v.txt")
+    monkeypatch.setattr(progress, "A_MOMENT", 0.0)
+    with progress.shown_by_default(True):
+        WordVectors.read(tmp_path / "v.txt")
+    assert "reading v.txt 100%" in capsys.readouterr().err
