@@ -51,14 +51,14 @@ def _vectors_alone(vectors: WordVectors, seed: int, threads: int) -> Model:
 
 
 SYSTEMS: dict[str, Make] = {
-    "sparsenet with vectors": lambda vectors, seed, threads: TextClassifier(
+    "sparsenet-vectors": lambda vectors, seed, threads: TextClassifier(
         vectors=vectors, n_jobs=threads, random_state=seed
     ),
     "sparsenet": lambda _vectors, seed, threads: TextClassifier(n_jobs=threads, random_state=seed),
-    "TF-IDF, logistic": lambda _vectors, seed, _threads: make_pipeline(
+    "tfidf-logistic": lambda _vectors, seed, _threads: make_pipeline(
         TfidfVectorizer(sublinear_tf=True), _logistic(seed)
     ),
-    "vectors, logistic": _vectors_alone,
+    "vectors-logistic": _vectors_alone,
 }
 
 

@@ -21,7 +21,7 @@ def test_every_system_learns_from_the_same_texts(workplace, capsys):
     runs = json.loads((workplace / "result.json").read_text())["runs"]
     assert len(runs) == 2 * 2 * len(word_vectors.SYSTEMS)
     assert all(run["accuracy"] > 0.5 for run in runs)
-    ours = [run for run in runs if run["system"] == "sparsenet with vectors"]
+    ours = [run for run in runs if run["system"] == "sparsenet-vectors"]
     assert all(run["single_us_p50"] > 0 and run["weight"] > 0 for run in ours)
     assert "| system | mean | topics, 60 | topics, 30 | training CPU s | us for one text |" in shown
     word_vectors.main(["--show", "result.json"])

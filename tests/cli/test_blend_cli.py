@@ -196,10 +196,11 @@ def test_options_without_effect_on_a_blend_are_refused(
     assert not (tmp_path / "m").exists()
 
 
-def test_text_is_refused_as_points(tmp_path: Path) -> None:
+def test_options_of_sparse_blends_are_refused_for_texts(tmp_path: Path) -> None:
     (tmp_path / "texts.csv").write_text("text,label\none,a\ntwo,b\n")
-    said = fails("train", tmp_path / "texts.csv", "--model", tmp_path / "m", "--method", "tree", status=2)
-    assert "a tree is for sparse points" in said
+    arguments = ("train", tmp_path / "texts.csv", "--model", tmp_path / "m", "--method", "blend", "--neighbors", 3)
+    said = fails(*arguments, status=2)
+    assert "has no effect on a text model" in " ".join(said.replace("│", " ").split())
 
 
 def test_memory_advice_names_options(folder: Path, tmp_path: Path) -> None:

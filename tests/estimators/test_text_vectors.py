@@ -320,5 +320,5 @@ def test_a_blend_takes_no_vectors():
 
 def test_with_vectors_many_labels_are_not_compared_with_a_blend():
     options = TextOptions.of(TextClassifier().get_params())
-    assert options.by_size(1000, 5000) is None
-    assert options.with_vectors(vectors()).by_size(1000, 5000).value == "linear"
+    assert options.by_size(1000, 10_000, 5000) is None
+    assert options.with_vectors(vectors()).by_size(1000, 10_000, 5000).value == "linear"

@@ -5,12 +5,14 @@ import gzip
 import json
 import pickle
 import sys
+from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
 import pytest
 
 from sparsenet import DataError, WordVectors
+from sparsenet.core import progress
 from sparsenet.features.text import vector_files, word_vectors
 from sparsenet.features.text.tokenizing import HubTokenizer, WordListTokenizer
 from tests.support.vector_tables import WORDS, table, vectors, write_lines, write_safetensors, write_words
@@ -354,3 +356,19 @@ def test_too_many_texts_are_refused_before_memory_runs_out(monkeypatch):
         own.embed(WORDS)
     with pytest.raises(MemoryError, match=r"words: the table of shape \(50, 8\) takes 2\.0 kB"):
         vectors()
+
+
+@pytest.mark.skipif(not (find_spec("wordllama") and find_spec("tokenizers")), reason="wordllama is not installed")
+def test_the_package_knows_which_words_are_alike():
+    own = WordVectors.read("wordllama")
+    assert own.codes.shape == (32000, 256)
+    lorry, truck, plum = own.embed(["a lorry", "a truck", "a plum"])
+    assert lorry @ truck > lorry @ plum
+
+
+def test_reading_lines_shows_progress(tmp_path, monkeypatch, capsys):
+    write_lines(tmp_path / "v.txt")
+    monkeypatch.setattr(progress, "A_MOMENT", 0.0)
+    with progress.shown_by_default(True):
+        WordVectors.read(tmp_path / "v.txt")
+    assert "reading v.txt 100%" in capsys.readouterr().err

@@ -74,8 +74,8 @@ def measure(
         kept, held = (problem.rows.take(texts, problem.spill) for texts in (turn.kept, turn.held))
         labels = problem.labels.take(turn.kept)
         vocabulary = Vocabulary.learn(features, kept, labels)
-        model = problem.train(kept, labels, vocabulary, rules, problem.dense_of(turn.kept))
-        points = problem.points(vocabulary, held, problem.dense_of(turn.held))
+        model = problem.train(kept, labels, vocabulary, rules, turn.kept)
+        points = problem.points(vocabulary, held, turn.held)
         scores = model.scores(points, problem.threads)
         found.append(both_classes(scores, labels.width))
     scores, shifts = np.concatenate(found), None

@@ -12,7 +12,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.linear_model import LinearModel
-from sparsenet.features.text.dense_view import beside
+from sparsenet.features.text.dense_view import DenseFeatures
 from sparsenet.features.text.featuriser import FeatureRules, TextRows
 from sparsenet.features.text.spilling import Spill
 from sparsenet.features.text.vocabulary import Vocabulary
@@ -31,8 +31,8 @@ class Problem:
     costs : ndarray of shape (n_labels,), or None
         Multiplies the cost of the texts of each label.
     seed, threads, memory_limit, verbose : as in `TextClassifier`
-    dense : ndarray of shape (n, dim), or None
-        Weighted dense features of each text, which follow the sparse ones.
+    dense : DenseFeatures or None
+        Features of each text that follow the sparse ones.
     """
 
     rows: TextRows
@@ -43,7 +43,7 @@ class Problem:
     threads: int
     memory_limit: int | None
     verbose: bool | None = None
-    dense: F32 | None = None
+    dense: DenseFeatures | None = None
 
     @cached_property
     def spill(self) -> Spill:
@@ -70,27 +70,23 @@ class Problem:
     def learn(self, features: FeatureRules, rules: LinearRules) -> tuple[Vocabulary, LinearModel]:
         """Train a model on all texts."""
         vocabulary = Vocabulary.learn(features, self.rows, self.labels)
-        return vocabulary, self.train(self.rows, self.labels, vocabulary, rules, self.dense)
+        return vocabulary, self.train(self.rows, self.labels, vocabulary, rules)
 
-    def points(self, vocabulary: Vocabulary, rows: TextRows, dense: F32 | None) -> Rows:
-        """Return the features of some of the texts, the dense ones last."""
+    def points(self, vocabulary: Vocabulary, rows: TextRows, texts: I64 | None = None) -> Rows:
+        """Return the features of the texts with these numbers, or of all, the dense ones last."""
         points = vocabulary.points(rows, self.threads, self.spill)
-        return points if dense is None else beside(points, dense, self.spill)
-
-    def dense_of(self, texts: I64) -> F32 | None:
-        """Return the dense features of some of the texts."""
-        return None if self.dense is None else self.dense[texts]
+        return points if self.dense is None else self.dense.beside(points, self.spill, texts)
 
     def are_empty(self) -> Bools:
         """Return which texts have no features at all."""
         empty: Bools = np.diff(self.rows.indptr) == 0
-        return empty if self.dense is None else empty & ~self.dense.any(axis=1)
+        return empty if self.dense is None else empty & self.dense.are_empty()
 
     def train(
-        self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules, dense: F32 | None = None
+        self, rows: TextRows, labels: Rows, vocabulary: Vocabulary, rules: LinearRules, texts: I64 | None = None
     ) -> LinearModel:
-        """Train a model on some of the texts."""
-        points, columns = self.points(vocabulary, rows, dense), self.columns(labels)
+        """Train a model on the texts with these numbers, or on all."""
+        points, columns = self.points(vocabulary, rows, texts), self.columns(labels)
         rules, costs = self.weighted(rules, columns.width)
         settings = (rules, self.seed, self.threads, costs, self.memory_limit)
         with parts_done(columns.width, f"{len(rows):,} texts", self.verbose) as on_progress:

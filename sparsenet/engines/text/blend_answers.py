@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.memory import check_cells
-from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.rows import Rows
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.vocabulary import Vocabulary
@@ -38,7 +38,7 @@ class BlendAnswers:
     def topk(self, texts: list[str], k: int, threads: int) -> tuple[I32, F32]:
         """See `LinearAnswers`."""
         labels, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
-        for points in self._points(texts, threads):
+        for points in self._points(texts, threads, k):
             found, probabilities = self._probable(points, k, threads)
             labels.append(found)
             values.append(probabilities)
@@ -74,7 +74,7 @@ class BlendAnswers:
         border = self.model.calibration.threshold if threshold is None else threshold
         k = self.n_labels if border == 0 else self.n_candidates
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
-        for points in self._points(texts, threads):
+        for points in self._points(texts, threads, k):
             labels, p = self._probable(points, k, threads)
             is_above = p > border if border > 0 else np.ones(p.shape, bool)
             names.append(labels[is_above])
@@ -127,13 +127,12 @@ class BlendAnswers:
         contributions = np.asarray(found[-1] - found[:-1], np.float64)
         return contributions, float(found[-1] - contributions.sum())
 
-    def _points(self, texts: list[str], threads: int, step: int = 4096) -> Iterator[Rows]:
-        """Yield the features of `step` texts at a time, in ascending order as in training."""
+    def _points(self, texts: list[str], threads: int, k: int = 1, *, max_cells: int = 1 << 22) -> Iterator[Rows]:
+        """Yield the features of 4096 texts at a time, or fewer if k labels of each are more than `max_cells`."""
+        step = max(1, min(4096, max_cells // k))
         for begin in range(0, len(texts), step):
             rows = extract(*kernels.join_texts(texts[begin : begin + step]), self.words.rules, threads)
-            found = as_matrix(self.words.points(rows, threads))
-            found.sort_indices()
-            yield Rows.of(found, keep_zeros=True)
+            yield self.words.ascending(rows, threads)
 
     def _ranked(self, points: Rows, n: int, threads: int) -> tuple[I32, F32]:
         """Return the n best candidates of points and their scores, (n_points, n) each, best first."""

@@ -63,7 +63,8 @@ def fit_blend(
     else:
         rules = corpus.rules  # texts from a pipe can be read only once
     vocabulary = Vocabulary.learn(rules, rows, problem.labels, n_max=MAX_FEATURES)
-    points = vocabulary.points(rows, problem.threads, problem.spill)
+    points = vocabulary.ascending(rows, problem.threads, problem.spill)
+    del rows  # large
     parameters: dict[str, Any] = {"memory_limit": options.memory_limit, "verbose": options.verbose}
     if options.epochs is not None:
         parameters["epochs"] = options.epochs

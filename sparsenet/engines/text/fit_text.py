@@ -28,11 +28,11 @@ from sparsenet.engines.text.blend_fitting import MeasuredBlend, draw_for_blend, 
 from sparsenet.engines.text.text_answers import LinearAnswers
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import COMPETING, MAX_FEATURES, NetworkAnswers, NetworkModel
-from sparsenet.engines.text.text_options import TextOptions
+from sparsenet.engines.text.text_options import TextOptions, usual_method
 from sparsenet.engines.text.vector_weight import choose_weight
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
-from sparsenet.features.text.dense_view import DenseView
+from sparsenet.features.text.dense_view import DenseFeatures, DenseView
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
 from sparsenet.selection.choose import Decision, Option, choose
@@ -102,7 +102,7 @@ class FittedText:
         """Return the decision between a linear model, a network and a blend."""
         if "method" in self.decisions:
             return self.decisions["method"]
-        return Decision(self.kind, f"for {self.n_texts:,} texts of {len(self.target.classes):,} labels")
+        return usual_method(self.kind, self.n_texts, len(self.target.classes))
 
     @property
     def char_ngrams(self) -> Decision:
@@ -153,7 +153,7 @@ def fit(
     settings = (costs, seed, threads, options.memory_limit, options.verbose)
     problem = Problem(corpus.rows, labels, target.kind == "single", *settings)
     n_features = len(problem.rows.slots) + (0 if corpus.vectors is None else corpus.vectors.size)
-    method = options.by_size(n_features, labels.width, grows=grows)
+    method = options.by_size(len(labels), n_features, labels.width, grows=grows)
     fraction = options.holdout.validation_fraction
     if method is None:
         held_out = draw_for_blend(labels, fraction, run_seed(seed))
@@ -170,7 +170,8 @@ def fit(
         _check_suits(options, "blend")
         held_out = draw_for_blend(labels, fraction, run_seed(seed))
         fitted = _of_blend(corpus, counts, fit_blend(problem, corpus, options, held_out, deadline))
-    return fitted if options.method != "auto" else replace(fitted, decisions={**fitted.decisions, "method": method})
+    is_saved = options.method == "auto" and method != fitted.method
+    return replace(fitted, decisions={**fitted.decisions, "method": method}) if is_saved else fitted
 
 
 def _fit_better(
@@ -223,7 +224,7 @@ def _fit_linear(
         until = None if options.time_budget is None else deadline
         by_weight, measured = choose_weight(problem, corpus.vectors, features, rules, holdout, until)
         view, choices["vectors"] = DenseView(options.features.vectors, by_weight.value), by_weight
-        problem = replace(problem, dense=view.weighted(corpus.vectors))
+        problem = replace(problem, dense=DenseFeatures(corpus.vectors, view.weight))
     if holdout is not None and options.time_budget is not None:
         measured, tried, found = search(problem, corpus, features, rules, holdout, deadline)
         choices |= found
@@ -327,7 +328,7 @@ def refit(fitted: FittedText, corpus: Corpus, options: TextOptions, *, seed: int
         exclusive = target.kind == "single"
         dense = None
         if fitted.view is not None and corpus.vectors is not None:
-            dense = fitted.view.weighted(corpus.vectors)
+            dense = DenseFeatures(corpus.vectors, fitted.view.weight)
             features = np.append(features, len(vocabulary) + np.arange(fitted.view.dim))
         problem = Problem(corpus.rows, labels, exclusive, costs, seed, threads, options.memory_limit, dense=dense)
         model, weight = _refit_linear(fitted, fitted.model, problem, vocabulary, (features, where), options.linear)
@@ -348,7 +349,7 @@ def _refit_linear(
     """Train a linear model further; `places` are the new positions of its features and labels."""
     features, where = places
     n_labels, n_new, exclusive = problem.labels.width, len(problem.labels), problem.exclusive
-    n_features = len(vocabulary) + (0 if problem.dense is None else problem.dense.shape[1])
+    n_features = len(vocabulary) + (0 if problem.dense is None else problem.dense.dim)
     if n_features * n_labels > rules.max_dense_weights:
         linear.check_learning_on(n_features, n_labels, problem.memory_limit)
     weight = before.weights() if fitted.weight is None else fitted.weight
@@ -370,7 +371,7 @@ def _refit_linear(
         offset = moved
     truth = problem.columns(problem.labels) if width == 1 else problem.labels
     rules, costs = problem.weighted(rules, width)
-    points = problem.points(vocabulary, problem.rows, problem.dense)
+    points = problem.points(vocabulary, problem.rows)
     # Each earlier text has as much influence on the biases as a new one. Otherwise a call with a single label would
     # move the biases of all other labels too far, above all of the first label, which has learnt little but its bias.
     stiffness = 1.0 + fitted.n_texts

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet.core.matrices import canonical
-from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import boolean
 from sparsenet.engines.blend import blend_arrays
@@ -95,7 +94,7 @@ class BlendModel:
         time_budget: float | None = None,
         **parameters: Any,
     ) -> tuple[BlendModel, HoldoutAnswers | None]:
-        """Train on weighted features of texts and their labels; also return the answers on the hold-out.
+        """Train on weighted features of texts, ascending, and their labels; also return the answers on the hold-out.
 
         `parameters` are those of `ExtremeClassifier` for the network. Ctrl-C raises the original KeyboardInterrupt.
         """
@@ -113,7 +112,6 @@ class BlendModel:
             time_budget=time_budget,
             verbose=parameters.get("verbose"),
         )
-        ascending = Rows.of(canonical(as_matrix(points)))  # sums then do not depend on the order of words
         about: dict[str, Any] = {
             "target": Target.of_columns(labels.width),
             "scaling": Scaling("none"),
@@ -121,7 +119,7 @@ class BlendModel:
         }
         how: dict[str, Any] = {"seed": run_seed(seed), "threads": threads, "started": time.perf_counter()}
         try:
-            fitted, answers = fit_and_measure((ascending, labels), options, held_out=held_out, **about, **how)
+            fitted, answers = fit_and_measure((points, labels), options, held_out=held_out, **about, **how)
         except InterruptedBlend as interrupt:
             raise interrupt.original from interrupt.original.__cause__
         except TooLargeError as error:

@@ -16,6 +16,12 @@ from sparsenet.selection.choose import Decision, Rule
 METHODS = ("auto", "linear", "network", "blend")
 
 
+def usual_method(kind: str, n_texts: int, n_labels: int) -> Decision:
+    """Return the decision on a kind of model that is not saved with it, since most models have it."""
+    size = f"{n_texts:,} texts of {n_labels:,} labels"
+    return Decision(kind, f"{size}, few enough for a linear model" if kind == "linear" else f"for {size}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
     """The parameters of `TextClassifier`, checked and grouped by purpose.
@@ -86,8 +92,8 @@ class TextOptions:
         """Set the word vectors, which `of` does not read."""
         return replace(self, features=replace(self.features, vectors=vectors))
 
-    def by_size(self, n_features: int, n_labels: int, *, grows: bool = False) -> Decision | None:
-        """Decide the method by the number of features in all texts and the number of labels; None: compare two.
+    def by_size(self, n_texts: int, n_features: int, n_labels: int, *, grows: bool = False) -> Decision | None:
+        """Decide the method by the number of texts, of features in all of them, and of labels; None: compare two.
 
         `grows` if further texts will follow, which a blend cannot learn.
         """
@@ -97,10 +103,10 @@ class TextOptions:
         if float(n_features) * n_labels > self.max_products:
             why = f"{size}: a linear model would take minutes"
             return Decision("network", f"{why}, and a blend cannot learn on") if grows else Decision("blend", why)
+        if n_labels <= self.max_few_labels:
+            return usual_method("linear", n_texts, n_labels)
         if grows:
             return Decision("linear", f"{size}: a linear model learns further texts best")
-        if n_labels <= self.max_few_labels:
-            return Decision("linear", f"{n_labels:,} labels: with few of them a linear model is as accurate")
         if self.class_weight is not None or self.linear.cost != LinearRules.cost:
             return Decision("linear", "cost and class_weight are for linear models")
         if self.features.vectors is not None:

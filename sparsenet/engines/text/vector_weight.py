@@ -10,6 +10,7 @@ from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.measuring import MeasuredText, measure
 from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.linear.text_holdout import TextHoldout
+from sparsenet.features.text.dense_view import DenseFeatures
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.kernels.types import F32
 from sparsenet.selection.choose import Decision, Option, Rule, choose
@@ -68,7 +69,7 @@ def choose_weight(
         started = clock()
         if options and deadline is not None and started + 3 * slowest > deadline:
             break
-        own = replace(problem, dense=vectors * weight)
+        own = replace(problem, dense=DenseFeatures(vectors, weight))
         measured = measure(own, features, rules, holdout)[0]
         options.append(Option(f"{weight:g}", (weight, measured)))
         slowest = max(slowest, clock() - started)

@@ -45,7 +45,7 @@ class FeatureOptions:
     """
 
     word_ngrams: int = 2
-    auto_words: bool = False
+    auto_words: bool = True
     char_ngrams: tuple[int, int] | None = None
     auto_characters: bool = True
     bits: int = 22

@@ -127,9 +127,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return rows
 
     def _points(self, rows: TextRows) -> csr_array:
-        found = as_matrix(self._vocabulary.points(rows, self._threads()))
-        found.sort_indices()
-        return found
+        return as_matrix(self._vocabulary.ascending(rows, self._threads()))
 
     def _options(self) -> FeatureOptions:
         return FeatureOptions.of({name: getattr(self, name) for name in ("word_ngrams", "char_ngrams", "bits")})

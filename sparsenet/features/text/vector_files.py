@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.progress import parts_done
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.lines import Line, skip_blank, text_lines
 from sparsenet.data.sources import open_source
@@ -165,8 +166,8 @@ def _read_lines(path: Path) -> tuple[F32, TextTokenizer]:
     """Read a text file with a word and its numbers on each line; a first line of two sizes is skipped."""
     words: list[str] = []
     rows: list[F32] = []
-    dim = 0
-    with open_source(str(path)) as source:
+    dim, size = 0, path.stat().st_size
+    with parts_done(size, f"reading {path.name}", None) as on_bytes, open_source(str(path), on_bytes) as source:
         for line in skip_blank(text_lines(source), None):
             fields = line.text.rstrip().split(" ")
             if not rows and dim == 0 and len(fields) == 2 and all(field.isdigit() for field in fields):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.features.text.featuriser import FeatureRules, TextRows
 from sparsenet.features.text.spilling import Spill
 from sparsenet.kernels.types import F32, I32, I64
@@ -160,6 +160,12 @@ class Vocabulary:
         kernels.text_points(rows.indptr[1:], rows.slots, rows.counts, rules.char_high, rules.bits, *arrays, threads)
         indptr = np.concatenate((np.zeros(1, np.int64), ends))
         return Rows(indptr, numbers[: indptr[-1]], values[: indptr[-1]], len(self))
+
+    def ascending(self, rows: TextRows, threads: int, spill: Spill | None = None) -> Rows:
+        """Return `points` with ascending features, so that sums do not depend on the order of words."""
+        found = as_matrix(self.points(rows, threads, spill))
+        found.sort_indices()  # in place
+        return Rows.of(found, keep_zeros=True)
 
     def grown(self, rows: TextRows, n_before: int) -> tuple[Vocabulary, I64]:
         """Add the features of further texts; also return the new positions of the old features."""

@@ -24,6 +24,7 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
 from sparsenet.selection.choose import Rule
+from sparsenet.selection.holdout import Holdout
 from sparsenet.storage import load, save
 from tests.support.blends import NOISY, NOISY_Y, blend, light
 from tests.support.planted import X, Y, planted
@@ -487,3 +488,32 @@ def test_no_memory_for_a_second_part_leaves_the_default_combination(monkeypatch)
     assert set(model._fitted.choices) == {"rarity", "power"}
     assert model._fitted.combination == Combination(WITHOUT_NETWORK)
     assert model.n_features_in_ == NOISY.shape[1]
+
+
+# --- answers on the hold-out ---
+
+
+def measured(points, how, held_out=None):
+    about = {"target": Target.of_columns(points[1].width), "scaling": Scaling("none"), "seed": 0, "threads": 1}
+    seen = LabelStats.of_rows(points[0].width, points[1].width)
+    return fit_blend.fit_and_measure(points, how, seen=seen, held_out=held_out, **about)
+
+
+def test_a_given_holdout_is_measured():
+    points = many()
+    held_out = BlendHoldout(Holdout.draw(N, 200, seed=5), for_good=True)
+    fitted, answers = measured(points, options(), held_out)
+    assert np.array_equal(answers.held, held_out.points.held)
+    assert fitted.network.seen.n_points == N - 200
+    assert fitted.choices["weights"].n == 200
+    assert np.array_equal(answers.hits, is_hit(answers.labels, points[1].take(answers.held)) & answers.hits)
+    assert (np.diff(answers.probabilities, axis=1) <= 0).all()
+    assert answers.hits[:, 0].mean() > 0.8
+    precision = np.mean([answers.hits[:, :k].sum(axis=1) / k for k in (1, 3, 5)], axis=0)
+    assert answers.precision() == pytest.approx(precision)
+
+
+@pytest.mark.parametrize("how", [{"n_neighbors": 0}, {"time_budget": 60.0}])
+def test_without_a_decision_there_are_no_answers(how):
+    assert measured(many(), options(**how))[1] is None
+    assert measured(many(n=100), options())[1] is None

@@ -53,10 +53,10 @@ class Hasty(TextClassifier):
         return replace(super()._options(), max_products=1e4)
 
 
-def test_many_labels_choose_the_network():
+def test_many_labels_choose_the_network_for_partial_fit():
     texts, labels = planted(600)
-    assert not isinstance(TextClassifier(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
-    assert isinstance(Hasty(random_state=0).fit(texts, labels)._fitted.model, NetworkModel)
+    assert not isinstance(TextClassifier(random_state=0).partial_fit(texts, labels)._fitted.model, NetworkModel)
+    assert isinstance(Hasty(random_state=0).partial_fit(texts, labels)._fitted.model, NetworkModel)
     linear = Hasty(random_state=0, method="linear").fit(texts, labels)
     assert not isinstance(linear._fitted.model, NetworkModel)
 
@@ -201,8 +201,8 @@ def test_rejects_a_cost(method):
     why = "method is 'network'" if method == "network" else "there are too many labels and texts for others"
     message = rf"cost=0\.5 is for linear models, and a network is trained \({why}\): leave it out"
     with pytest.raises(ValueError, match=message):
-        Hasty(method=method, cost=0.5).fit(texts, labels)
-    fitted = Hasty(method=method, cost=1, epochs=1, random_state=0).fit(texts, labels)
+        Hasty(method=method, cost=0.5).partial_fit(texts, labels)
+    fitted = Hasty(method=method, cost=1, epochs=1, random_state=0).partial_fit(texts, labels)
     with pytest.raises(ValueError, match=message):
         fitted.set_params(cost=0.5).partial_fit(texts, labels)
 
@@ -210,7 +210,7 @@ def test_rejects_a_cost(method):
 @pytest.mark.parametrize("epochs", [1, 3, 10])
 def test_runs_the_given_number_of_epochs(tmp_path, epochs):
     texts, labels = planted(300)
-    given = Hasty(epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
+    given = TextClassifier(method="network", epochs=epochs, random_state=0, n_jobs=1).fit(texts, labels)
     assert len(given._fitted.model.fitted.history) == epochs
     given.save(tmp_path / "model")
     again = TextClassifier.load(tmp_path / "model").partial_fit(texts[:20], labels[:20])
