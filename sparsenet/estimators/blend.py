@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,47 +12,41 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sparsenet.core.memory import check_cells, check_width
-from sparsenet.core.rows import Rows
+from sparsenet.core.memory import check_width
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
-from sparsenet.engines.blend.blend_effects import blend_effects
-from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit
 from sparsenet.engines.blend.network_part import TRAINED_FOR
-from sparsenet.engines.blend.version1 import Version1Combination
-from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD, Neighbors
-from sparsenet.engines.network.options import NetworkOptions, is_auto, seconds
+from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD
+from sparsenet.engines.network.options import NetworkOptions, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.checkpoints import check_classifier, checkpoint_exists
 from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
-from sparsenet.estimators.answers import AnswersMixin
+from sparsenet.estimators.blend_answering import BlendAnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
-from sparsenet.estimators.excluding import without
-from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.point_sources import training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation, with_features
-from sparsenet.estimators.tree import MAX_EXTRA_BEAM, TreeClassifier
+from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.features.feature_arrays import Header
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
-from sparsenet.kernels.types import F32, I32, Arrays
+from sparsenet.kernels.types import Arrays
 
 #: Maximum features per label in the wide path by default. With a tree, more features gain nothing
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
 
 
-class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classify into a few to millions of labels by combining a network, a tree and nearest neighbors.
 
     A `TreeClassifier` proposes candidate labels for each point, and an `ExtremeClassifier` scores them. The nearest
@@ -145,10 +139,6 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     >>> names.tolist()
     [['cat']]
     """
-
-    _fitted: FittedBlend
-
-    _max_extra_beam = MAX_EXTRA_BEAM
 
     def __init__(
         self,
@@ -270,24 +260,6 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         blend_parts.check_network(network._options(), checkpoint)  # rather than after the tree is trained
         return tree, network
 
-    def predict_proba(self, X: Any) -> F32:
-        """Return the probability of every label, dense (n, n_labels).
-
-        Labels that neither the tree nor the neighbors propose get 0. Rows sum to one with one label per row; otherwise
-        each label has an independent probability. If the matrix would be too large, ValueError suggests `predict_topk`.
-        """
-        features = self._features(X)
-        check_cells(len(features), len(self.classes_))
-        out = np.zeros((len(features), len(self.classes_)), np.float32)
-        combination, exclusive = self._combination(), self._fitted.target.kind == "single"
-        for own, labels, scores in self._ranked(features, self._candidates()):
-            if exclusive:
-                p = combination.exclusive_probabilities(scores)
-            else:
-                p = combination.probabilities(scores, self.label_counts_[labels])
-            np.put_along_axis(out[own], labels.astype(np.int64), p, 1)
-        return self._with_blank(features, out)
-
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
         self._check()  # invalid parameters could not be loaded
         check_seed(self.random_state)
@@ -346,64 +318,6 @@ class BlendClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         optional(switch, "verbose", self.verbose)
         n_jobs(self.n_jobs)
         return choice("normalize", self.normalize, CHOICES)
-
-    def _given_candidates(self) -> int | None:
-        """Return the number of candidates; None for ``"auto"``."""
-        return None if is_auto(self.candidates) else integer("candidates", self.candidates, 1)
-
-    def _candidates(self) -> int:
-        given = self._given_candidates()
-        return min(self._fitted.candidates if given is None else given, len(self.classes_))
-
-    def _neighbors(self) -> tuple[Neighbors | None, int]:
-        """Return the neighbors and the number that votes; (None, 0) without neighbors."""
-        k, neighbors = integer("n_neighbors", self.n_neighbors, 0), self._fitted.neighbors
-        if k == 0 and self._fitted.network is None:
-            raise ValueError("n_neighbors is 0, and this model has no network: set at least 1")
-        if k > 0 and neighbors is None:
-            raise ValueError(
-                f"n_neighbors is {k}, and this model does not hold its training points: fit it so, or set 0"
-            )
-        return (neighbors, min(k, len(neighbors.labels))) if neighbors is not None and k > 0 else (None, 0)
-
-    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
-        """Return the k best labels of each point and their probabilities; widen the search by `n_dropped`."""
-        labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
-        combination = self._combination()
-        for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped):
-            labels[own] = found[:, :k]
-            p[own] = combination.probabilities(scores[:, :k], self.label_counts_[labels[own]])
-        return labels, p
-
-    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
-        """Rank the given labels next to the usual candidates, whose ranks enter the probabilities."""
-        best, best_p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
-        combination, is_given = self._combination(), np.zeros(len(self.classes_), np.bool_)
-        is_given[labels] = True
-        for own, found, scores in self._ranked(features, self._candidates(), among=labels):
-            p = combination.probabilities(scores, self.label_counts_[found])
-            best[own], best_p[own] = without(found, p, is_given[found], k)
-        return best, best_p
-
-    def _effects(self, point: Rows, label: int) -> Effects | None:
-        found = blend_effects(self._fitted, point, label, self._neighbors()[1], self._threads())
-        return None if found is None else Effects(*found)
-
-    def _likely(self, features: Rows, min_p: float) -> list[I32]:
-        """Return the candidates of each point with a probability above `min_p`, best first."""
-        labels, p = self._best(features, self._candidates())
-        return [own[probable > min_p] for own, probable in zip(labels, p, strict=True)]
-
-    def _ranked(
-        self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None
-    ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
-        beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
-        how: dict[str, Any] = {"beam": beam, "threads": self._threads(), "n_dropped": n_dropped, "among": among}
-        return self._fitted.rank(features, n, k=k, **how)
-
-    def _combination(self) -> Combination | Version1Combination:
-        return self._fitted.combining(self._neighbors()[1])
 
     def _adopt(self, fitted: FittedBlend, tree: TreeClassifier, network: ExtremeClassifier | None) -> Self:
         """Be fitted; `tree` and `network` hold the parameters of the parts."""

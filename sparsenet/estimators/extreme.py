@@ -13,20 +13,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.memory import arrays_of
-from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import check_features
-from sparsenet.engines.network import inference, network_arrays, sizing
+from sparsenet.engines.network import network_arrays, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
-from sparsenet.engines.network.network_effects import network_effects
 from sparsenet.engines.network.optim import Optimizer
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
-from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.explaining import Effects
+from sparsenet.estimators.network_answering import NetworkAnswersMixin
 from sparsenet.estimators.point_sources import labelled_points, training_points
 from sparsenet.estimators.predictor import Predictor
 from sparsenet.estimators.saving import SavingMixin
@@ -35,10 +32,10 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target, check_points
 from sparsenet.features.units import scaled
 from sparsenet.index.hashing import LSHConfig
-from sparsenet.kernels.types import F32, I32, Arrays
+from sparsenet.kernels.types import Arrays
 
 
-class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A classifier for a few to millions of labels, one or several a point.
 
     Each label is a neuron with two inputs: a deep path through hidden layers, and a wide path of sparse weights from
@@ -168,9 +165,6 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     >>> model.predict_topk([[1.0, 0.1, 0.0]], k=2).shape
     (1, 3)
     """
-
-    _fitted: FittedNetwork
-    _spare = 64  # all labels are scored each time, which takes longer than to rank some more
 
     def __init__(
         self,
@@ -334,21 +328,6 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
     def _options(self) -> NetworkOptions:
         return NetworkOptions.of(self.get_params(deep=False))
 
-    def _best_by_features(self, features: Rows, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
-        return inference.topk(self.network_, features, k, self._threads())
-
-    def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
-        return inference.topk_among(self.network_, features, labels, k, self._threads())
-
-    def _effects(self, point: Rows, label: int) -> Effects:
-        return Effects(*network_effects(self.network_, point, label))
-
-    def _best_label(self, features: Rows) -> I32:
-        # Skip the probability, which may take another pass over all labels.
-        labels, _ = self.network_.topk(features, 1, self._threads())
-        self._fitted.seen.answer_blank(features, labels)
-        return labels[:, 0]
-
     def predictor(
         self,
         k: int = 5,
@@ -367,30 +346,6 @@ class ExtremeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimato
         """
         check_is_fitted(self)
         return Predictor(self, k=k, candidates=candidates, postings=postings, recall=recall, sample=sample)
-
-    def predict_proba(self, X: Any) -> F32:
-        """Return the probability of every label, dense (n, n_labels).
-
-        Rows sum to one with one label per row and under softmax; otherwise each label has an independent probability.
-        Probabilities are calibrated if training has a hold-out: see `hidden`. If the matrix would be too large,
-        ValueError suggests `predict_topk`.
-        """
-        features = self._features(X)
-        scores = inference.dense_scores(self.network_, features, self._threads())
-        exclusive = self._fitted.target.kind == "single"
-        return self._with_blank(features, inference.dense_probabilities(self.network_, scores, exclusive=exclusive))
-
-    def decision_function(self, X: Any) -> F32:
-        """Return the scores behind `predict`, dense (n, n_labels), or the log-odds, (n,), for two classes.
-
-        One or two rows are summed in a different order than more rows, so the last bits may differ.
-        """
-        features = self._features(X)
-        scores = inference.dense_scores(self.network_, features, self._threads())
-        scores[self._fitted.seen.blank(features)] = inference.scores_of(self.network_, self._fitted.seen.shares())
-        if self._fitted.target.kind == "single" and len(self.classes_) == 2:
-            return inference.log_odds(self.network_, scores)
-        return scores
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
         self._check_unchanged()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ from sparsenet.features.text import table_columns
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.inputs import check_any, check_texts
 from sparsenet.features.text.labelled_corpus import labelled_corpus
+from sparsenet.features.text.learnt_texts import given_texts
 from sparsenet.features.text.text_frames import texts_in
 from sparsenet.features.text.word_vectors import WordVectors, as_vectors
 from sparsenet.kernels.types import Arrays
@@ -114,6 +116,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     validation_score_ : float or None
         Fraction of held-out texts whose best label is right, by a model that has not seen them; None if none were held
         out. Texts without labels count as misses. `partial_fit` on a fitted model does not change it.
+    validation_ : dict or None
+        P@1, P@3 and P@5 on the validation data of `fit`, which are not saved; None without these.
     search_ : list of dict
         The parameters tried under a time budget, and their scores.
     label_counts_, n_texts_ : ndarray of shape (n_labels,), int
@@ -191,6 +195,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         quotes: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
+        validation: tuple[Any, Any] | Any = None,
+        callbacks: Sequence[Any] = (),
     ) -> Self:
         """Train on texts and their labels.
 
@@ -219,7 +225,16 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
             same line.
         delimiter, encoding : str, optional
             Separator of the fields of CSV or TSV, and its encoding; by default comma or tab, and UTF-8.
+        validation : (X, y), data frame or path, optional
+            Texts to measure the model on after training: see `validation_`. Nothing is chosen by them.
+        callbacks : sequence
+            Must be empty: a pipeline of `TextFeatures` and a `BlendClassifier` or `ExtremeClassifier` takes callbacks.
         """
+        if len(list(callbacks)):
+            raise ValueError(
+                "callbacks are for networks of points: fit make_pipeline(TextFeatures(), ExtremeClassifier()) with "
+                "extremeclassifier__callbacks=[...]"
+            )
         started, options = time.monotonic(), self._options()
         seed, threads = run_seed(self.random_state), self._threads()
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
@@ -227,7 +242,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         how |= {"dialect": dialect, "threads": threads, "memory_limit": options.memory_limit}
         options = options.with_vectors(as_vectors(self.vectors))
         corpus, known = labelled_corpus(X, y, options.features, **how)
-        return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)
+        held = given_texts(validation, known, corpus.target)
+        return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)._validated(held)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Train further on more texts, whose labels and words may be new; `classes` may name labels of later calls.
@@ -314,7 +330,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     def _adopt(self, fitted: FittedText, known: table_columns.KnownColumns | None = None) -> Self:
         self._fitted, self.classes_, self.label_counts_ = fitted, fitted.target.classes, fitted.counts
         self.n_texts_, self.validation_score_, self.search_ = fitted.n_texts, fitted.score, list(fitted.search)
-        self.multilabel_, self.columns_ = not fitted.exclusive, known
+        self.multilabel_, self.columns_, self.validation_ = not fitted.exclusive, known, None
         by_size = {"method": fitted.method, "char_ngrams": fitted.char_ngrams}
         by_size = {name: one for name, one in by_size.items() if getattr(self, name) == "auto"}
         self.choices_ = {**by_size, **fitted.choices}

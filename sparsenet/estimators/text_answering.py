@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.machine import default_threads
+from sparsenet.core.ranked import is_hit, precisions
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import check_weights, n_jobs, optional, real
 from sparsenet.engines.text.fit_text import FittedText
@@ -29,6 +30,7 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
     classes_: NDArray[Any]
     columns_: table_columns.KnownColumns | None
     n_jobs: int | None
+    validation_: dict[str, float] | None
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
         """Return the best label of each text (n,); with several labels, in the form of y, all above `threshold`.
@@ -105,6 +107,15 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
         if allowed.only is None:
             return *best_allowed(rank, len(texts), k, allowed), allowed
         return *best_only(rank_among, len(texts), k, allowed), allowed
+
+    def _validated(self, held: tuple[list[str], Rows] | None, ranks: tuple[int, ...] = (1, 3, 5)) -> Self:
+        """Measure the model on validation texts, if any."""
+        if held is not None:
+            texts, truth = held
+            ranked, _ = self._fitted.answers.topk(texts, min(max(ranks), len(self.classes_)), self._threads())
+            found = precisions(is_hit(ranked, truth), ranks).mean(axis=0)
+            self.validation_ = {f"P@{k}": float(value) for k, value in zip(ranks, found, strict=True)}
+        return self
 
     def _texts(self, X: Any) -> list[str]:
         """Return texts; from a data frame or a file, the columns that the model learnt from."""

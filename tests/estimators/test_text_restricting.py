@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import DataError, TextClassifier
+from sparsenet import DataError, ExtremeClassifier, TextClassifier, make_pipeline
+from sparsenet.features import TextFeatures
 from sparsenet.metrics import precision_at_k
 
 WORDS = ["apple", "pear", "plum", "fig", "lemon", "grape"]
@@ -180,3 +181,45 @@ def test_a_missing_file_is_an_error(of_csv):
 def test_masks_of_rows_may_be_sparse(of_csv):
     mask = sparse.csr_array(np.eye(4, 6))
     assert of_csv.topk_numbers(QUERIES, 1, only=mask)[0].ravel().tolist() == [0, 1, 2, 3]
+
+
+# --- validation and callbacks ---
+
+
+def test_measures_validation_texts(folder, of_csv):
+    model = TextClassifier(random_state=0).fit(TEXTS[:100], LABELS[:100], validation=(TEXTS[100:], LABELS[100:]))
+    assert model.validation_["P@1"] == model.score(TEXTS[100:], LABELS[100:])
+    assert of_csv.validation_ is None
+    columns = {"text": "title", "target": "kind"}
+    model = TextClassifier(random_state=0).fit(folder / "train.csv", **columns, validation=folder / "train.csv")
+    assert model.validation_["P@1"] == model.score(folder / "train.csv")
+    assert f"P@1 {100 * model.validation_['P@1']:.1f} % on validation data" in model._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ((TEXTS, LABELS[:3]), "validation: X has 144 texts, y has 3 entries"),
+        (([], []), "validation: X holds no texts"),
+        (TEXTS, r"validation must be a pair \(X, y\), a data frame or a path, got list"),
+        ("other.csv", "validation: the model does not know which columns of 'other.csv' to read"),
+    ],
+)
+def test_refuses_validation_texts_before_training(validation, message):
+    model = TextClassifier()
+    with pytest.raises(ValueError, match=message):
+        model.fit(TEXTS, LABELS, validation=validation)
+    assert not hasattr(model, "classes_")
+
+
+def test_refuses_callbacks_and_says_what_takes_them():
+    with pytest.raises(ValueError, match=r"fit make_pipeline\(TextFeatures\(\), ExtremeClassifier\(\)\) with"):
+        TextClassifier().fit(TEXTS, LABELS, callbacks=[print])
+
+
+def test_a_pipeline_passes_callbacks_on():
+    epochs = []
+    callback = type("Callback", (), {"on_epoch": lambda self, record: epochs.append(record["epoch"])})()
+    model = make_pipeline(TextFeatures(), ExtremeClassifier(hidden=0, epochs=2, random_state=0))
+    model.fit(TEXTS, LABELS, extremeclassifier__callbacks=[callback])
+    assert epochs == [1, 2]

@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.data.columns import quoted_names
 from sparsenet.data.formats import text_format
 from sparsenet.features.targets import Target
-from sparsenet.features.text.inputs import check_texts
+from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
 from sparsenet.features.text.table_columns import KnownColumns, lasting
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, read_texts
 from sparsenet.features.text.text_frames import frame_labels, texts_in
@@ -35,6 +35,25 @@ def labelled_texts(X: Any, y: Any, known: KnownColumns | None, target: Target) -
         return file.texts, _spelled(file, target)
     y = frame_labels(X, known) if y is None else y
     return learnt_texts(X, known), target.encode(y, drop_unknown=True)
+
+
+def given_texts(validation: Any, known: KnownColumns | None, target: Target) -> tuple[list[str], Rows] | None:
+    """Check validation texts: a pair (X, y), a file or a data frame; errors begin with "validation"."""
+    if validation is None:
+        return None
+    is_pair = isinstance(validation, tuple | list) and len(validation) == 2
+    if not (
+        is_pair or is_text_path(validation) or hasattr(validation, "columns") or hasattr(validation, "column_names")
+    ):
+        raise ValueError(f"validation must be a pair (X, y), a data frame or a path, got {type(validation).__name__}")
+    try:
+        X, y = validation if is_pair else (validation, None)
+        texts, truth = labelled_texts(X, y, known, target)
+        check_any(texts)
+        check_lengths(texts, truth)
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error
+    return texts, truth
 
 
 def is_text_path(X: Any) -> bool:
