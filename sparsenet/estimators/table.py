@@ -14,9 +14,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.memory import check_cells
+from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import choice, n_jobs, optional, switch
+from sparsenet.core.validation import check_weights, choice, n_jobs, optional, switch
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.frames import Frame
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
@@ -34,7 +35,7 @@ from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.label_stats import LabelStats
-from sparsenet.features.targets import Target, check_lengths
+from sparsenet.features.targets import Target, check_lengths, check_points
 from sparsenet.kernels.types import F32, I32, Arrays
 from sparsenet.selection.choose import Decision
 
@@ -212,7 +213,12 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             if self.target_ is None:
                 raise ValueError("y must be given: the model was trained with y, not with the name of a column")
             frame, y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)
-        return super().score(frame, y, sample_weight)
+        points = self._features(frame)
+        _, truth = check_points(points, self._fitted.target.encode(y, drop_unknown=True))
+        if len(points) == 0:
+            raise ValueError("X has no rows: there must be at least one")
+        hits = is_hit(self._best_label(points), truth)
+        return float(np.average(hits, weights=check_weights(sample_weight, len(points))))
 
     def explain(self, row: Any, label: Any = None) -> TableExplanation:
         """Explain the log-odds of a class, by default the best one: what each column of one row added.
@@ -258,6 +264,17 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         check_is_fitted(self)
         return self._fitted.points(framed(X), self._threads())
 
+    @property
+    def validation_(self) -> dict[str, float] | None:
+        """Return the share of held-out rows whose first class is right; None if no rows were held out."""
+        check_is_fitted(self)
+        found = self._fitted.validation
+        return None if found is None else dict(found)
+
+    def _best_of_by_features(self, features: Any, labels: I32, k: int) -> tuple[I32, F32]:
+        """Return the k best of some labels, ascending, for each point, and their probabilities, best first."""
+        return self._fitted.member.best_of(features, labels, k, self._threads())
+
     def _best_by_features(self, features: Any, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         return self._fitted.member.best(features, k, self._threads(), n_dropped)
 
@@ -279,7 +296,6 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         self.classes_, self.choices_, self.target_ = fitted.target.classes, self._choices(), fitted.column
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         self.columns_, self.method_ = fitted.encoder.describe(), fitted.member.kind
-        self.validation_ = fitted.validation
         return self
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
