@@ -41,6 +41,8 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.extreme import ExtremeClassifier as ExtremeClassifier
     from sparsenet.estimators.loading import load as load
     from sparsenet.estimators.predictor import Predictor as Predictor
+    from sparsenet.estimators.recommender import Recommender as Recommender
+    from sparsenet.estimators.table import TableClassifier as TableClassifier
     from sparsenet.estimators.text import TextClassifier as TextClassifier
     from sparsenet.estimators.tree import TreeClassifier as TreeClassifier
     from sparsenet.index.hashing import LSHConfig as LSHConfig
@@ -72,6 +74,7 @@ _HOMES = {
     "Progress": "engines.network.training",
     "ProgressBar": "engines.network.training.progress_bar",
     "RandomSampler": "engines.network.samplers",
+    "Recommender": "estimators.recommender",
     "Rows": "core.rows",
     "SGD": "engines.network.optim",
     "SampledOutput": "engines.network.output",
@@ -79,6 +82,7 @@ _HOMES = {
     "Schedule": "engines.network.optim",
     "SparseInput": "engines.network.layers",
     "StopTraining": "engines.network.training",
+    "TableClassifier": "estimators.table",
     "TextClassifier": "estimators.text",
     "Trainer": "engines.network.training",
     "TrainingConfig": "engines.network.training",

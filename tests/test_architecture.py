@@ -22,8 +22,8 @@ LAYERS = [
     ["demo"],
     ["cli"],
 ]
-#: Below `engines`, likewise: the last two combine the others.
-ENGINES = [["network", "tree", "linear", "neighbors"], ["text", "blend"]]
+#: Below `engines`, likewise: the later ones combine the others.
+ENGINES = [["network", "tree", "linear", "neighbors", "boosting"], ["text", "blend", "recommender"], ["table"]]
 #: Lazy imports of public names, and the old paths of pickles: everything, at first use.
 ENTRY_POINTS = {"__init__.py", "__main__.py"}
 #: Any file may import `__version__` from the root; only `kernels` may import the extension, as another test checks.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
+from sparsenet.cli import log_commands, table_commands
 from sparsenet.cli.reporting import count
 from sparsenet.cli.results import best_epoch
 from sparsenet.cli.runs import checkpoint_of
@@ -20,6 +21,8 @@ from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.loading import CLASSES, load
+from sparsenet.estimators.recommender import Recommender
+from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.selection.choose import Decision
@@ -33,11 +36,14 @@ LABELS = {"single": "one per {noun}", "lists": "several per {noun}", "dense": _C
 def collect(path: Path) -> dict[str, Any]:
     """Return all that `sparsenet info MODEL` shows, ready for JSON. Loading the model checks it."""
     model, metadata = load(path), storage.metadata(path)
+    if isinstance(model, Recommender):
+        return log_commands.about(model, path, choices_of(model))
     about: Callable[[Any, Mapping[str, Any]], dict[str, Any]] = {
         ExtremeClassifier: _about_network,
         TreeClassifier: _about_tree,
         BlendClassifier: _about_blend,
         TextClassifier: _about_text,
+        TableClassifier: lambda model, _: table_commands.about(model),
     }[type(model)]
     with model_errors():
         found = about(model, metadata)
@@ -173,6 +179,10 @@ def _precision(*, compact: bool) -> str:
 
 def describe(found: Mapping[str, Any]) -> str:
     """Lay out a report for people."""
+    if found["kind"] == Recommender.__name__:
+        return log_commands.describe_model(found)
+    if found["kind"] == TableClassifier.__name__:
+        return table_commands.describe_model(found)
     noun = "text" if found["kind"] == TextClassifier.__name__ else "point"
     lines = {
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",

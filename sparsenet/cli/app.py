@@ -70,16 +70,26 @@ def train(given: SimpleNamespace) -> None:
     """Train a model and save it.
 
     The file decides what is trained. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a linear
-    model or a network, by the number of texts and labels. --method chooses another model.
+    model or a network, by the number of texts and labels. --target without --text trains on a table with mixed columns.
+    --user and --item train a recommender on a log of who took what. --method chooses another model.
 
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is
     not saved, and the previous model stays.
     """
-    from sparsenet.cli import point_training, text_sources, text_training
+    from sparsenet.cli import log_commands, point_training, table_commands, text_sources, text_training
     from sparsenet.core.progress import shown_by_default
 
     with shown_by_default(given.progress):
-        if text_sources.is_text_file(given.data, given.format, usage.table_options(given)):
+        if usage.is_log(given):
+            usage.check_train(given, "log")
+            usage.check_log_format(given.format, "format")
+            summary = log_commands.train(given, usage.parameters(given))
+            describe = log_commands.describe_training
+        elif table_commands.is_table_file(given):
+            usage.check_train(given, "table")
+            summary = table_commands.train(given, usage.parameters(given))
+            describe = table_commands.describe_training
+        elif text_sources.is_text_file(given.data, given.format, usage.table_options(given)):
             usage.check_train(given, "text")
             source = text_sources.text_source(given)
             valid = text_sources.validation_source(source, given.valid, given.format)
@@ -102,10 +112,22 @@ def evaluate(given: SimpleNamespace) -> None:
 
     For text also micro and macro F1 of the labels that predict would return; accuracy, if each text has one label; and
     precision, recall and F1 of each label, up to 1,000 labels.
-    """
-    from sparsenet.cli import models, point_commands, results, text_commands, text_sources
 
-    if models.is_text_model(given.model):
+    A recommender is measured on a later log of its users: P@1, and recall@k, nDCG@k, MRR@k, coverage@k and
+    popularity bias, also @20.
+    """
+    from sparsenet.cli import log_commands, models, point_commands, results, table_commands, text_commands, text_sources
+
+    if models.is_log_model(given.model):
+        usage.check_options("evaluate", given, "log")
+        usage.check_log_format(given.format, "format")
+        found = log_commands.evaluate(given)
+        words = log_commands.describe_measures(found)
+    elif models.is_table_model(given.model):
+        usage.check_options("evaluate", given, "table")
+        found = table_commands.evaluate(given)
+        words = results.describe(found, "row")
+    elif models.is_text_model(given.model):
         usage.check_options("evaluate", given, "text")
         found = text_commands.evaluate(text_sources.text_source(given), given)
         words = text_commands.describe(found)
@@ -119,10 +141,21 @@ def evaluate(given: SimpleNamespace) -> None:
 
 @command("predict tagger new.txt --k 3 | head")
 def predict(given: SimpleNamespace) -> None:
-    """Predict the best labels of each point or text, in the order of the input and in constant memory."""
-    from sparsenet.cli import models, point_commands, text_commands, text_sources
+    """Predict the best labels of each point or text, in the order of the input and in constant memory.
 
-    if models.is_text_model(given.model):
+    A recommender reads the name of a user on each line, baskets with --baskets, or a log of new users from a table.
+    Unknown users get the most popular items.
+    """
+    from sparsenet.cli import log_commands, models, point_commands, table_commands, text_commands, text_sources
+
+    if models.is_log_model(given.model):
+        usage.check_options("predict", given, "log")
+        usage.check_log_format(given.input_format, "input_format", "lines")
+        answers = log_commands.predict(given)
+    elif models.is_table_model(given.model):
+        usage.check_options("predict", given, "table")
+        answers = table_commands.predict(given)
+    elif models.is_text_model(given.model):
         usage.check_options("predict", given, "text")
         answers = text_commands.predict(text_sources.text_source(given, "input_format"), given)
     else:

@@ -10,6 +10,8 @@ from sparsenet import storage
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.loading import load
+from sparsenet.estimators.recommender import Recommender
+from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.features.text import table_columns
@@ -23,8 +25,22 @@ def is_text_model(path: Path) -> bool:
     return bool(storage.metadata(path).get("model") == TextClassifier.__name__)
 
 
+def is_log_model(path: Path) -> bool:
+    """Return whether a directory contains a recommender; raise a ModelError if it contains no model."""
+    return bool(storage.metadata(path).get("model") == Recommender.__name__)
+
+
+def is_table_model(path: Path) -> bool:
+    """Return whether a directory contains a model of a table; raise a ModelError if it contains no model."""
+    return bool(storage.metadata(path).get("model") == TableClassifier.__name__)
+
+
 def why_not_compressed(path: Path) -> str:
     """Explain why `compress` rejects a model of sparse points."""
+    if is_log_model(path):
+        return f"{path} is a recommender; only text models are compressed"
+    if is_table_model(path):
+        return f"{path} is a model of a table; only text models are compressed"
     if isinstance(load_point_model(path), TreeClassifier):
         return f"{path} is a tree, whose weights already have 8 bits; only text models are compressed"
     return f"{path} is a model of sparse points: train --compact saves it in less space"
@@ -39,8 +55,9 @@ def known_columns(path: Path) -> table_columns.KnownColumns | None:
 def load_point_model(path: Path) -> PointClassifier:
     """Load a model of sparse points, or raise a ModelError."""
     model = load(path)
-    if isinstance(model, TextClassifier):
-        raise storage.ModelError(f"{path}: this is a model of texts, not of sparse points")
+    if not isinstance(model, PointClassifier):
+        what = "texts" if isinstance(model, TextClassifier) else "another kind"
+        raise storage.ModelError(f"{path}: this is a model of {what}, not of sparse points")
     return model
 
 

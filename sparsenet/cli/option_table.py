@@ -17,6 +17,8 @@ from sparsenet.cli.option_values import MAX_INT, one_of, within
 #: Panels of the help, in its order. Options without a panel come first.
 POINTS = "Sparse points"
 TABLES = "CSV and other tables of text"
+LOGS = "Log of interactions (--user and --item)"
+MIXED = "Tables with mixed columns (--target without --text)"
 TEXT = "Raw text (--method linear, network or auto)"
 NETWORKS = "Network of sparse points (--method network or blend)"
 TREES = "Tree and blend (--method tree or blend)"
@@ -27,12 +29,15 @@ OF_TEXT = frozenset({"text"})
 OF_NETWORKS = frozenset({"network", "blend"})
 OF_BLENDS = frozenset({"blend", "bare-blend"})
 OF_POINTS = frozenset({"points", "tree"}) | OF_NETWORKS | OF_BLENDS
-EVERY = OF_TEXT | OF_POINTS
+OF_LOGS = frozenset({"log"})
+OF_TABLES = frozenset({"table"})
+OF_CLASSIFIERS = OF_TEXT | OF_POINTS
+EVERY = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
 #: The methods for sparse points. The first one is the default.
 POINT_METHODS = ("blend", "network", "tree")
 NOT_FOR_POINTS = {"points": "applies to tables of text, and sparse points have no columns: leave it out"}
 BESIDE = {"text": "text labels are in the same file, in a column or in __label__ words"}
-NOUNS = {"text": "text model", "tree": "tree"}
+NOUNS = {"text": "text model", "tree": "tree", "log": "recommender", "table": "model of a table"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class CommandOption:
     panel: str | None = None
     essential: bool = False
     check: Callable[[Any], Any] | None = None
-    kinds: frozenset[str] = EVERY
+    kinds: frozenset[str] = OF_CLASSIFIERS
     refusals: Mapping[str, str] = field(default_factory=dict)
     sets: str | None = None
     needs_valid: str | None = None
@@ -83,7 +88,8 @@ class CommandOption:
 
     def is_given(self, value: Any) -> bool:
         """Return whether the user set the option to something that needs support; --no-checkpoint needs none."""
-        return value is not None and value != self.default and not (self.name == "checkpoint" and value is False)
+        checked = self.check(self.default) if self.check and isinstance(self.default, str) else self.default
+        return value is not None and value != checked and not (self.name == "checkpoint" and value is False)
 
     def why_not(self, kind: str) -> str | None:
         """Explain why the option has no effect on a kind of model; None if it has an effect."""
@@ -91,9 +97,15 @@ class CommandOption:
             return None
         if kind == "bare-blend" and "blend" in self.kinds:
             return "is for the network, which --no-network leaves out"
-        reason = self.refusals.get(kind) or (kind != "text" and self.refusals.get("points"))
+        reason = self.refusals.get(kind) or (kind not in ("text", "log", "table") and self.refusals.get("points"))
         if reason:
             return reason
+        if self.kinds == OF_LOGS:
+            return "is for logs of interactions, which train tells by --user and --item"
+        if self.kinds == OF_TABLES:
+            return "is for tables with mixed columns, which train tells by --target without --text"
+        if kind in ("log", "table"):
+            return f"has no effect on a {NOUNS[kind]}: leave it out"
         methods = [method for method in POINT_METHODS if method in self.kinds]
         if kind == "text":
             return "has no effect on a text model: leave it out"
@@ -141,10 +153,14 @@ TSV_HELP = (
 _points: dict[str, Any] = {"panel": POINTS, "kinds": OF_POINTS}
 _text: dict[str, Any] = {"panel": TEXT, "kinds": OF_TEXT}
 _table: dict[str, Any] = {"panel": TABLES, "kinds": OF_TEXT, "refusals": NOT_FOR_POINTS}
+_labelled: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_TABLES}
+_delimited: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_LOGS | OF_TABLES}
+_mixed: dict[str, Any] = {"panel": MIXED, "kinds": OF_TABLES}
+_log: dict[str, Any] = {"panel": LOGS, "kinds": OF_LOGS}
 _network: dict[str, Any] = {"panel": NETWORKS, "kinds": OF_NETWORKS}
 _blend: dict[str, Any] = {"panel": TREES, "kinds": OF_BLENDS}
 _limit: dict[str, Any] = {"panel": MACHINE, "kinds": OF_NETWORKS | OF_TEXT}
-_argument: dict[str, Any] = {"argument": True, "default": ...}
+_argument: dict[str, Any] = {"argument": True, "default": ..., "kinds": EVERY}
 
 
 # One call a row: reading the table is easier in few lines.
@@ -158,24 +174,24 @@ def table() -> tuple[CommandOption, ...]:
         _path(
             "model", "MODEL", "Directory of a trained model.", commands=("evaluate", "predict", "compress"), **_argument
         ),
-        _path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True),
+        _path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True, kinds=EVERY),
         _path(
             "data", "TEST", "Labelled points or text, in any format that train reads.", commands=("evaluate",),
             **_argument,
         ),
         _path(
             "data", "[FILE|-]", "Points or text, with or without labels; - reads stdin.", commands=("predict",),
-            argument=True, default=Path("-"),
+            argument=True, default=Path("-"), kinds=EVERY,
         ),
         # --- the options that most people need ---
-        _path("model", "DIR", "Directory to save the model in.", default=...),
+        _path("model", "DIR", "Directory to save the model in.", default=..., kinds=EVERY),
         CommandOption(
             "max_bytes", "BYTES", "Size limit for the model files, such as 5MB.", commands=("compress",), default=...,
             check=check.size,
         ),
         _path(
             "valid", "FILE", "Labelled data for validation. A network is measured after each epoch, and its best epoch "
-            "is kept. Other models are measured once, after training.",
+            "is kept. Other models are measured once, after training.", kinds=EVERY,
         ),
         _path(
             "valid", "FILE", "Labelled text that training has not seen, to measure the loss of accuracy.",
@@ -184,27 +200,31 @@ def table() -> tuple[CommandOption, ...]:
         _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
         CommandOption(
             "method", "METHOD", "Text: auto, linear or network. Sparse points: blend, network or tree. A blend "
-            "combines a tree, a network and nearest neighbors.",
-            shown="auto for text, by the number of texts and labels; blend for sparse points",
-            check=one_of("auto", "linear", "network", "tree", "blend"), sets="method",
+            "combines a tree, a network and nearest neighbors. Tables with mixed columns: table, or one of boosting, "
+            "linear, blend, network and tree.",
+            shown="auto for text, by the number of texts and labels; blend for sparse points; the best for a table",
+            check=one_of("auto", "linear", "network", "tree", "blend", "boosting", "table"), sets="method",
+            kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
         CommandOption(
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
-            default="1,3,5", check=check.ranks,
+            default="1,3,5", check=check.ranks, kinds=EVERY,
         ),
-        _number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5),
+        _number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5, kinds=EVERY),
         *(
-            CommandOption("format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS))
+            CommandOption(
+                "format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS), kinds=EVERY
+            )
             for help, commands in ((FORMAT_HELP, ("train", "evaluate")), (TEXT_FORMAT_HELP, ("compress",)))
         ),
         CommandOption(
             "format", "tsv|jsonl", TSV_HELP, commands=("predict",), default="tsv",
-            check=one_of("tsv", "jsonl", advice="; --input-format sets the format of the input"),
+            check=one_of("tsv", "jsonl", advice="; --input-format sets the format of the input"), kinds=EVERY,
         ),
         CommandOption(
             "threshold", "P|learnt", "Leave out labels that are less probable than P; a line may then be empty. "
             "learnt: the threshold that a text model with several labels found best on held-out texts.",
-            commands=("predict",), default="0", check=check.threshold,
+            commands=("predict",), default="0", check=check.threshold, kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
         _flag(
             "exclude_seen", "Recommend only new items: feature i is label i, and is never predicted for points that "
@@ -213,6 +233,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "input_format", "FORMAT", FORMAT_HELP, commands=("predict",), default="auto", check=one_of(*FORMATS),
+            kinds=EVERY,
         ),
         CommandOption(
             "text", "COLUMN", "Column of the texts in a table: its name, or its position from 0. Repeat the option to "
@@ -221,11 +242,11 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "target", "COLUMN", "Column of the labels in a table: its name or position.", commands=LABELLED,
-            shown="the column that the model was trained on, or label", essential=True, **_table,
+            shown="the column that the model was trained on, or label", essential=True, **_labelled,
         ),
         CommandOption(
             "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
-            shown="one label per text", essential=True, check=check.label_delimiter, **_table,
+            shown="one label per text", essential=True, check=check.label_delimiter, **_labelled,
         ),
         _number(
             "epochs", 1, MAX_INT, "Passes over the data; an upper limit for a tree and for a linear text model.",
@@ -233,11 +254,15 @@ def table() -> tuple[CommandOption, ...]:
         ),
         *(
             _number(
-                "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size
+                "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size,
+                kinds=EVERY,
             )
             for command, size in (("evaluate", 4096), ("predict", 1024))
         ),
-        _number("threads", 1, 1024, "Number of threads.", commands=(*READING, "demo"), shown="all CPUs", sets="n_jobs"),
+        _number(
+            "threads", 1, 1024, "Number of threads.", commands=(*READING, "demo"), shown="all CPUs", sets="n_jobs",
+            kinds=EVERY,
+        ),
         _path(
             "plot", "FILE", "Save a picture of calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
             commands=("evaluate",), check=check.picture,
@@ -245,6 +270,7 @@ def table() -> tuple[CommandOption, ...]:
         CommandOption(
             "propensity", "A,B", "Constants of PSP@k, which gives rare labels more weight: 0.6,2.6 for Amazon data "
             "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
+            kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
         _flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
         _path(
@@ -253,9 +279,9 @@ def table() -> tuple[CommandOption, ...]:
         ),
         _number(
             "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
-            sets="random_state",
+            sets="random_state", kinds=EVERY,
         ),
-        _flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False),
+        _flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False, kinds=EVERY),
         # --- sparse points ---
         _path(
             "labels_file", "FILE", "Separate file of labels: a matrix with one row per point, as SciPy's .npz or as "
@@ -299,19 +325,54 @@ def table() -> tuple[CommandOption, ...]:
         # --- tables of text ---
         _flag(
             "header", "Whether the first row of CSV or TSV contains the column names.", negatable=True,
-            commands=READING, shown="yes, if columns are given by name", **_table,
+            commands=READING, shown="yes, if columns are given by name", **_labelled,
         ),
         _flag(
             "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
-            shown="yes; in TSV only fields that end in their line", **_table,
+            shown="yes; in TSV only fields that end in their line", **_delimited,
         ),
         CommandOption(
             "delimiter", "CHARACTER", "Separator of fields in CSV or TSV, such as ';' or '|'.", commands=READING,
-            shown="a comma; a tab in TSV", check=check.delimiter, **_table,
+            shown="a comma; a tab in TSV", check=check.delimiter, **_delimited,
         ),
         CommandOption(
             "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
-            check=check.encoding, **_table,
+            check=check.encoding, **_delimited,
+        ),
+        # --- logs of interactions ---
+        CommandOption(
+            "user", "COLUMN", "Column of the users in a log of who took what, which trains a recommender: its name, or "
+            "its position from 0 in CSV and TSV without a header.", shown="user, if --item is given", **_log,
+        ),
+        CommandOption("item", "COLUMN", "Column of the items, likewise.", shown="item, if --user is given", **_log),
+        CommandOption(
+            "time", "COLUMN", "Column of the times: ISO dates and times, or numbers.",
+            shown="the column time or timestamp, if there is one", **_log,
+        ),
+        CommandOption(
+            "weight", "COLUMN", "Column of the weights, such as ratings or amounts.", shown="all rows weigh 1", **_log
+        ),
+        _flag(
+            "keep_users", "Keep the names and histories of the users in the model, to recommend by name.",
+            negatable=True, shown="--keep-users", sets="keep_users", **_log,
+        ),
+        CommandOption(
+            "split", "SPLIT", "Predict a part of each history from the rest: last, time or random. For users who are "
+            "not in the model.", commands=("evaluate",), shown="the file holds what known users took later",
+            check=one_of("last", "time", "random"), **_log,
+        ),
+        _flag(
+            "baskets", "Each line is a basket: names of items, separated by commas or --delimiter.",
+            commands=("predict",), default=False, **_log,
+        ),
+        _flag(
+            "include_seen", "Also recommend items that a user already has.", commands=("evaluate", "predict"),
+            default=False, **_log,
+        ),
+        # --- tables with mixed columns ---
+        CommandOption(
+            "types", "NAME=TYPE,...", "Types of columns, where the inferred ones are wrong: number, category, "
+            "categories, date, text, ids or ignore. Or a JSON object.", check=check.types, **_mixed,
         ),
         # --- networks ---
         _number(
@@ -397,7 +458,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         _flag(
             "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",
-            negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE,
+            negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE, kinds=EVERY,
         ),
     )
 # fmt: on

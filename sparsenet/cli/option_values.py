@@ -151,6 +151,32 @@ def class_weight(text: str | None) -> str | dict[str, float] | None:
     return found
 
 
+def types(text: str | None) -> dict[str, str] | None:
+    """Parse the types of columns.
+
+    >>> types("price=number,when=date"), types('{"a,b": "text"}')
+    ({'price': 'number', 'when': 'date'}, {'a,b': 'text'})
+    """
+    if text is None:
+        return None
+    try:
+        if text.lstrip().startswith("{"):
+            found = json.loads(text, object_pairs_hook=_distinct)
+        else:
+            found = _distinct([_pair(part) for part in text.split(",")])
+    except (ValueError, RecursionError):
+        found = {}
+    if not (found and isinstance(found, dict) and all(isinstance(kind, str) for kind in found.values())):
+        raise typer.BadParameter(f"expected types of columns such as price=number,when=date, got {text!r}")
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """Split a name and a type at the last equals sign."""
+    name, kind = text.rsplit("=", 1)
+    return name.strip(), kind.strip()
+
+
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a dict from the pairs of a JSON object, and refuse a repeated key."""
     if len(dict(pairs)) < len(pairs):

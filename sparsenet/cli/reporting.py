@@ -38,6 +38,9 @@ _OPTIONS = {
     r"name the columns, or give positions if there is no header$": "name the columns with --text and --target, or give "
     "positions if there is no header. Tables are for texts: pass numbers as svmlight, or train in Python",
     r"\bnormalize='(\w+)'": r"--normalize \1",
+    r"\b(user|item|time|weight)=('[^']*' is not a column)": r"--\1 \2",
+    r"\bpass split='random'": "add --split random",
+    r"\(keep_users=False\)": "(--no-keep-users)",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }
 

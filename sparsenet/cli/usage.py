@@ -33,12 +33,16 @@ def parameters(given: SimpleNamespace) -> dict[str, Any]:
     """Return the parameters of the classifier that the options of `train` set."""
     found = {option.sets: getattr(given, option.name) for option in options_of("train") if option.sets}
     found = {str(name): value for name, value in found.items() if value is not None}
+    if found.get("method") == "table":
+        del found["method"]
     return found | ({"char_ngrams": None} if found.get("char_ngrams") == "none" else {})
 
 
 def kind_of_point_model(given: SimpleNamespace) -> str:
     """Return the kind of model that `train` makes of sparse points."""
     method = given.method or POINT_METHODS[0]
+    if method == "table":
+        refuse("method", "a table has named columns, and this file holds sparse points")
     if method not in POINT_METHODS:
         known = f"{', '.join(POINT_METHODS[:-1])} or {POINT_METHODS[-1]}"
         refuse("method", f"{method} is for text, and this file holds sparse points: choose {known}")
@@ -56,6 +60,17 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
     check_options("train", given, kind)
     if kind == "bare-blend" and given.neighbors == 0:
         refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
+
+
+def is_log(given: SimpleNamespace) -> bool:
+    """Return whether `train` reads a log of interactions."""
+    return given.user is not None or given.item is not None
+
+
+def check_log_format(format: str, hint: str, *more: str) -> None:
+    """Refuse formats that are no tables."""
+    if format in {"xmc", "svmlight", "lines"} - set(more):
+        refuse(hint, f"{format} is not for logs of interactions: they are csv, tsv, jsonl or parquet")
 
 
 def check_point_format(format: str, hint: str, labels_file: Path | None = None) -> None:

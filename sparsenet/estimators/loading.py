@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sparsenet import storage
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.recommender import Recommender
+from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.storage import ModelError
 from sparsenet.storage.parts import NO_MODEL, is_state
 
-Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier
+Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier | TableClassifier
+Model: TypeAlias = Classifier | Recommender
 #: Classes by the name in the manifest.
-CLASSES: dict[object, type[Classifier]] = {
-    kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier)
+CLASSES: dict[object, type[Model]] = {
+    kind.__name__: kind
+    for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender)
 }
 
 
-def load(path: str | os.PathLike[str]) -> Classifier:
-    """Load a model saved by any classifier's `save`, as a classifier of the same class.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a model saved by any `save` of the package, as an object of the same class.
 
     Parameters
     ----------
@@ -30,7 +34,7 @@ def load(path: str | os.PathLike[str]) -> Classifier:
 
     Returns
     -------
-    ExtremeClassifier, TreeClassifier, BlendClassifier or TextClassifier
+    ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier or Recommender
 
     Raises
     ------

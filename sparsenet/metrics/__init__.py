@@ -1,4 +1,4 @@
-"""Ranking metrics of extreme classification: P@k, nDCG@k, PSP@k, recall@k, and micro and macro F1.
+"""Ranking metrics: P@k, nDCG@k, PSP@k, recall@k and MRR@k; F1; coverage and popularity bias of recommendations.
 
 Predictions have one of two forms: a sparse (n, L) matrix of scores, as ``predict_topk`` returns it, or a dense (n, k)
 array of label ids, best first, with -1 for "none". The truth is a sparse (n, L) matrix whose nonzero entries are the
@@ -26,12 +26,16 @@ from sparsenet.metrics.measures import (
     recall_at_k,
 )
 from sparsenet.metrics.ranking import top_labels
+from sparsenet.metrics.recommendation import coverage_at_k, mrr_at_k, popularity_bias_at_k
 
 __all__ = [
+    "coverage_at_k",
     "evaluate",
     "macro_f1",
     "micro_f1",
+    "mrr_at_k",
     "ndcg_at_k",
+    "popularity_bias_at_k",
     "precision_at_k",
     "propensities",
     "propensities_from_counts",

@@ -116,7 +116,7 @@ def find_hits(truth: Sparse, predictions: Predictions, *ks: int) -> Hits:
         _check_k(k)
     keys = label_keys(truth, "truth")
     n_points, n_labels = truth.shape
-    ids = _ranked_ids(predictions, (n_points, n_labels), max(ks))
+    ids = ranked_ids(predictions, (n_points, n_labels), max(ks))
     found = [_hits_of_block(block, first, keys, n_labels) for first, block in _blocks(ids)]
     points, ranks, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
     n_true = np.bincount(keys // n_labels, minlength=n_points)
@@ -138,7 +138,7 @@ def agreement(truth: Sparse, predictions: Predictions) -> tuple[I64, I64]:
         _check_shape(predictions, (n_points, n_labels))
         decided = label_keys(predictions, "predictions")
     else:
-        ids = _ranked_ids(predictions, (n_points, n_labels), n_labels)
+        ids = ranked_ids(predictions, (n_points, n_labels), n_labels)
         points, ranks = np.nonzero(ids >= 0)
         decided = points * n_labels + ids[points, ranks]
     both = true[_is_among(true, np.sort(decided))]
@@ -166,8 +166,9 @@ def _is_among(keys: I64, ascending: I64) -> NDArray[np.bool_]:
     return found
 
 
-def _ranked_ids(predictions: Predictions, shape: tuple[int, int], k: int) -> I32:
+def ranked_ids(predictions: Predictions, shape: tuple[int, int], k: int) -> I32:
     """Return at most k label ids for each point, best first, from either form of predictions."""
+    _check_k(k)
     if sparse.issparse(predictions):
         _check_shape(predictions, shape)
         csr = predictions.tocsr()

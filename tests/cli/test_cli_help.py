@@ -8,12 +8,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier, cli
+from sparsenet import BlendClassifier, ExtremeClassifier, Recommender, TextClassifier, TreeClassifier, cli
 from sparsenet.cli import option_table
 from sparsenet.cli.option_table import POINT_METHODS, options_of, table
 
 PANELS = [
-    *(option_table.POINTS, option_table.TEXT, option_table.TABLES),
+    *(option_table.POINTS, option_table.TEXT, option_table.TABLES, option_table.LOGS),
     *(option_table.NETWORKS, option_table.TREES, option_table.MACHINE),
 ]
 #: The classifiers of each kind of model, whose parameters the options set.
@@ -23,6 +23,7 @@ CLASSIFIERS: dict[str, list[Any]] = {
     "network": [ExtremeClassifier],
     "blend": [BlendClassifier, ExtremeClassifier, TreeClassifier],
     "bare-blend": [BlendClassifier, TreeClassifier],
+    "log": [Recommender],
 }
 #: Parameters that a kind of model has, and the command line does not offer for it.
 WITHHELD = {

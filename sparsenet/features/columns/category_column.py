@@ -12,12 +12,12 @@ import numpy as np
 from sparsenet.core.validation import is_unicode
 from sparsenet.features.columns.cells import Cells, DistinctCells, shown
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
-from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
+from sparsenet.kernels.types import F32, F64, I32, I64, Arrays, Bools
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
-#: A value of one row shows nothing about other rows; together such values show what an unseen value means.
-MIN_ROWS = 2
+#: Values of fewer rows also have the feature of unseen values: together they show what an unseen value means.
+FREQUENT = 2
 #: Most codes that gradient boosting takes.
 MAX_CODES = 255
 
@@ -26,7 +26,7 @@ MAX_CODES = 255
 class Categories:
     """The values of a column that have a feature of their own, most frequent first.
 
-    Rare values, and values that were not in the training rows, share one feature.
+    Values that were not in the training rows share one feature, with those of fewer than `FREQUENT` rows.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Categories:
     weights: F32
 
     @classmethod
-    def learn(cls, distinct: DistinctCells) -> Categories:
-        """Take the values of at least `MIN_ROWS` rows."""
+    def learn(cls, distinct: DistinctCells, min_rows: int = FREQUENT) -> Categories:
+        """Take the values of at least `min_rows` rows."""
         counts = distinct.counts()
-        kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] >= MIN_ROWS]
+        kept = [i for i, value in enumerate(distinct.values) if value is not None and counts[i] >= min_rows]
         order = np.array(sorted(kept, key=lambda i: (-counts[i], distinct.values[i])), np.int64)
         n_missing = sum(int(counts[i]) for i, value in enumerate(distinct.values) if value is None)
-        n_rare = int(counts.sum() - counts[order].sum()) - n_missing
+        n_rare = int(counts[counts < FREQUENT].sum()) - (n_missing if n_missing < FREQUENT else 0)
         weights = rarity_weights(np.append(counts[order], (n_rare, n_missing)), int(counts.sum()))
         return cls([distinct.values[i] for i in order], counts[order], weights)
 
@@ -60,9 +60,14 @@ class Categories:
         """The number of each value, and of missing cells."""
         return {**{value: number for number, value in enumerate(self.values)}, None: self.missing}
 
+    @cached_property
+    def is_rare(self) -> Bools:
+        """Whether each number is a value of fewer than `FREQUENT` rows."""
+        return np.concatenate((self.counts < FREQUENT, (False, False)))
+
     @property
     def pooled(self) -> int:
-        """The number of rare and unseen values."""
+        """The number of unseen values; rare ones have its feature, too."""
         return len(self.values)
 
     @property
@@ -124,8 +129,8 @@ class CategoryColumn(ColumnEncoder):
 
     @classmethod
     def learn(cls, cells: Cells, summary: ColumnSummary) -> CategoryColumn:
-        """Learn the frequent categories of cells."""
-        return cls(name=cells.name, summary=summary, categories=Categories.learn(checked_texts(cells)))
+        """Learn the categories of cells: even one row with a value says much about the next where labels are many."""
+        return cls(name=cells.name, summary=summary, categories=Categories.learn(checked_texts(cells), min_rows=1))
 
     @property
     def n_features(self) -> int:
@@ -133,9 +138,11 @@ class CategoryColumn(ColumnEncoder):
         return self.categories.n_codes
 
     def block(self, cells: Cells) -> tuple[I32, F32]:
-        """Return a flag for the category of each cell."""
-        number = self._numbers_of(cells)
-        return number.astype(np.int32)[:, None], self.categories.weights[number][:, None]
+        """Return a flag for the category of each cell, and that of new categories for a rare one."""
+        number, known = self._numbers_of(cells), self.categories
+        features = np.column_stack((number, np.full(len(cells), known.pooled))).astype(np.int32)
+        weights = np.column_stack((known.weights[number], known.weights[known.pooled] * known.is_rare[number]))
+        return features, weights.astype(np.float32)
 
     def _numbers_of(self, cells: Cells) -> I64:
         distinct = cells.texts()

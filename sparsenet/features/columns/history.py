@@ -116,6 +116,10 @@ class History:
         """The number of each key."""
         return {key: number for number, key in enumerate(self.keys)}
 
+    def times(self, frame: Frame) -> F64:
+        """Return the time of each row as a number; NaN where it is missing."""
+        return _times(Cells.of(frame, self.spec.time), self.order)
+
     def past(self, frame: Frame) -> dict[str, NDArray[Any]]:
         """Return the derived columns of a frame, by name.
 

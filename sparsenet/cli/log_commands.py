@@ -1,0 +1,211 @@
+"""Training, evaluation and prediction of recommenders: logs of interactions on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from sparsenet import storage
+from sparsenet.cli.reporting import SkippedLines, count, memory_for, say
+from sparsenet.cli.results import ESCAPES
+from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
+from sparsenet.core.memory import in_words
+from sparsenet.data import DataError
+from sparsenet.data.blocks import line_blocks
+from sparsenet.data.errors import quoted
+from sparsenet.data.formats import text_format
+from sparsenet.data.lines import skip_blank, text_lines
+from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
+from sparsenet.estimators.recommender import Recommender
+from sparsenet.features.log_names import find
+
+#: Recommenders are always measured at this rank, in addition to the ranks of --k.
+AT = 20
+
+
+def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Train and save a recommender, and return a summary for people and programs."""
+    refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid})
+    storage.prepare(given.model)
+    clock, model, path = Clock(), Recommender(**parameters), os.fspath(given.data)
+    by_position = text_format(path) in (None, "csv", "tsv") and given.format != "jsonl"
+    try:
+        with memory_for(f"training on the log {name_of(path)}"):
+            model.fit(path, **columns_of(given, by_position=by_position), **file_of(given))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(nothing_saved(given.model)) from None
+    save(model, given.model)
+    about = {"users": model.n_users_, "items": model.n_items_, "events": model.n_events_, "columns": model.columns_}
+    summary = about | clock.summary(given.model)
+    if given.valid is not None:
+        try:
+            summary["valid"] = model.evaluate(given.valid, k=AT)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
+    return summary
+
+
+def columns_of(given: SimpleNamespace, *, by_position: bool) -> dict[str, Any]:
+    """Return the columns as arguments of `fit`; numbers are positions in CSV and TSV."""
+    names = {name: getattr(given, name) for name in ("user", "item", "time", "weight")}
+    found = {name: value for name, value in names.items() if value is not None}
+    return {name: int(value) if by_position and value.isdecimal() else value for name, value in found.items()}
+
+
+def file_of(given: SimpleNamespace, format_option: str = "format") -> dict[str, Any]:
+    """Return how to read the file as arguments of `fit`."""
+    format = getattr(given, format_option)
+    return {"format": format} | {name: getattr(given, name) for name in ("quotes", "delimiter", "encoding")}
+
+
+def describe_training(summary: Mapping[str, Any]) -> str:
+    """Put the summary of a training run into words."""
+    lines = [
+        ", ".join(count(summary[f"{noun}s"], noun) for noun in ("user", "item", "event")),
+        f"{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, {summary['backend']} kernels)",
+    ]
+    if "valid" in summary:
+        lines.append(describe_measures(summary["valid"]))
+    return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
+
+
+def evaluate(given: SimpleNamespace) -> dict[str, Any]:
+    """Measure a recommender on a later log of its users, or with --split on any log."""
+    model, started = _load(given), time.perf_counter()
+    ks = sorted({*given.k, AT})
+    found = model.evaluate(given.data, given.split, ks, not given.include_seen, **file_of(given))
+    return {**found, "seconds": time.perf_counter() - started}
+
+
+def describe_measures(scores: Mapping[str, Any]) -> str:
+    """Lay out measures, one a line: in percent, apart from the popularity bias."""
+    rows: dict[str, list[str]] = {}
+    for name, value in scores.items():
+        metric, at, k = name.partition("@")
+        if at:
+            rows.setdefault(metric, []).append(f"@{k} {value if metric == 'popularity_bias' else 100 * value:6.2f}")
+    lines = [f"{metric.replace('_', ' '):<16}" + "  ".join(values) for metric, values in rows.items()]
+    seconds = f" in {scores['seconds']:.2f} s" if "seconds" in scores else ""
+    lines.append(f"{count(scores['users'], 'user')}, {count(scores['events'], 'held-out item')}{seconds}")
+    if scores["unknown_items"]:
+        lines.append(f"{count(scores['unknown_items'], 'held-out item')} unknown to the model, counted as missed")
+    return "\n".join(lines)
+
+
+def predict(given: SimpleNamespace) -> Iterator[str]:
+    """Yield lines of recommendations: for users by name, for baskets, or for the users of a log."""
+    model = _load(given)
+    how: dict[str, Any] = {"k": given.k, "exclude_seen": not given.include_seen}
+    named = given.input_format if given.input_format != "auto" else text_format(given.data)
+    if named in (None, "lines") or given.baskets:
+        ask = _for_baskets if given.baskets else _for_users
+        skipped = SkippedLines()
+        with open_source(os.fspath(given.data)) as source:
+            blocks = line_blocks(source, may_be_empty=True)
+            lines = skip_blank(text_lines(source, blocks=blocks), skipped.add)
+            while batch := list(islice(lines, given.batch_size)):
+                yield from ask(model, [(line.text, line.number) for line in batch], source.name, how, given)
+        skipped.report(given.data, "they are blank")
+        return
+    found = model.recommend(history=os.fspath(given.data), **how, **file_of(given, "input_format"))
+    answers = _grouped(found, "user")
+    yield from (_line(given.format, own, user) for user, own in answers.items())
+
+
+def _for_users(
+    model: Recommender, lines: list[tuple[str, int]], path: str, how: dict[str, Any], given: SimpleNamespace
+) -> Iterator[str]:
+    """Yield the items for the users whose names are on lines; unknown users get popular items."""
+    if model.users_ is None:
+        raise ValueError(f"{given.model} keeps no names of users: pass a log of what they took, or --baskets")
+    users = [_name(text, model.users_.dtype.kind, path, number) for text, number in lines]
+    answers = _grouped(model.recommend(sorted(set(users)), unknown="popular", **how), "user")
+    if n_unknown := int((find(model.users_, users, "users")[0] < 0).sum()):
+        say(f"{count(n_unknown, 'user')} not in the training log: they get the most popular items")
+    yield from (_line(given.format, answers.get(user, []), user) for user in users)
+
+
+def _for_baskets(
+    model: Recommender, lines: list[tuple[str, int]], path: str, how: dict[str, Any], given: SimpleNamespace
+) -> Iterator[str]:
+    """Yield the items for the baskets on lines."""
+    kind, delimiter = model.items_.dtype.kind, given.delimiter or ","
+    baskets = [[_name(part, kind, path, number) for part in text.split(delimiter)] for text, number in lines]
+    answers = _grouped(model.recommend_for(baskets, **how), "basket")
+    yield from (_line(given.format, answers.get(i, [])) for i in range(len(baskets)))
+
+
+def _name(text: str, kind: str, path: str, number: int) -> Any:
+    """Return the name of a user or an item on a line, as a number if those of the model are numbers."""
+    text = text.strip()
+    if kind == "O" and text:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        wanted = "a name" if kind == "O" else "a whole number, as in the training log"
+        raise DataError(path, number, f"expected {wanted}, found {quoted(text)}") from None
+
+
+def _grouped(found: Mapping[str, Any], by: str) -> dict[Any, list[tuple[Any, float]]]:
+    """Return the items and scores of each user or basket, in their order."""
+    answers: dict[Any, list[tuple[Any, float]]] = {}
+    for owner, item, score in zip(*(found[name].tolist() for name in (by, "item", "score")), strict=True):
+        answers.setdefault(owner, []).append((item, score))
+    return answers
+
+
+def _line(format: str, answers: list[tuple[Any, float]], user: Any = None) -> str:
+    """Format the recommendations for a user or a basket as a JSON object, or as fields separated by tabs."""
+    if format == "jsonl":
+        own = {} if user is None else {"user": user}
+        found = {"items": [item for item, _ in answers], "scores": [float(f"{score:.6g}") for _, score in answers]}
+        return json.dumps(own | found) + "\n"
+    fields = [] if user is None else [str(user).translate(ESCAPES)]
+    return "\t".join([*fields, *(f"{str(item).translate(ESCAPES)}:{score:.6g}" for item, score in answers)]) + "\n"
+
+
+def _load(given: SimpleNamespace) -> Recommender:
+    model = Recommender.load(given.model)
+    model.set_params(n_jobs=given.threads, output="arrays")
+    return model
+
+
+def about(model: Recommender, path: Path, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that `sparsenet info MODEL` shows of a recommender."""
+    defaults = Recommender().get_params()
+    settings = {name: value for name, value in model.get_params().items() if name not in ("n_jobs", "verbose")}
+    return {
+        "model": str(path),
+        "kind": Recommender.__name__,
+        "users": model.n_users_,
+        "items": model.n_items_,
+        "events": model.n_events_,
+        "columns": model.columns_,
+        "keeps_users": model.users_ is not None,
+        "choices": dict(choices),
+        "bytes": sum(file.stat().st_size for file in path.iterdir()),
+        "settings": {name: value for name, value in settings.items() if value != defaults[name]},
+    }
+
+
+def describe_model(found: Mapping[str, Any]) -> str:
+    """Lay out a report on a recommender for people."""
+    columns = {name: column for name, column in (found["columns"] or {}).items() if column is not None}
+    kept = "names and histories of all users" if found["keeps_users"] else "no names of users"
+    rows = [
+        ("model", f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}"),
+        ("trained on", ", ".join(count(found[f"{noun}s"], noun) for noun in ("user", "item", "event"))),
+        ("columns", ", ".join(f"{name} in {column!r}" for name, column in columns.items()) or "a matrix"),
+        ("holds", kept),
+    ]
+    rows += [("decided", f"{name}: {own['why']}") for name, own in found["choices"].items() if own["options"]]
+    if found["settings"]:
+        rows.append(("settings", ", ".join(f"{name}={value}" for name, value in found["settings"].items())))
+    return "\n".join(f"{name:<11} {value}" for name, value in rows)

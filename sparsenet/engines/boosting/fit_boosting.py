@@ -1,0 +1,111 @@
+"""Train boosted trees, with the number of rounds that held-out points prefer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsenet.engines.boosting.boosted_trees import BoostedTrees
+from sparsenet.engines.boosting.grown_trees import Grower
+from sparsenet.kernels.types import F64, I32, Bools
+
+
+@dataclass(frozen=True)
+class BoostingRules:
+    """How trees are grown; the first three are scikit-learn's defaults.
+
+    Attributes
+    ----------
+    learning_rate, leaves, smallest_leaf :
+        Factor of the leaves, most leaves of a tree, and fewest points of a leaf.
+    first_rounds, most_rounds : int
+        The rounds double from the first number until the held-out log loss has risen, or to the second.
+    patience : float
+        Growing ends when the best round lies this share of all rounds back.
+    usual_rounds : int
+        Rounds without held-out points.
+    """
+
+    learning_rate: float = 0.1
+    leaves: int = 31
+    smallest_leaf: int = 20
+    first_rounds: int = 50
+    most_rounds: int = 400
+    patience: float = 0.25
+    usual_rounds: int = 100
+
+
+@dataclass(frozen=True, eq=False)
+class FittedBoosting:
+    """Boosted trees, and the label of each of their outputs.
+
+    Attributes
+    ----------
+    trees : BoostedTrees
+    labels : ndarray, int32
+        The labels with training points, ascending: the classes of the trees.
+    n_labels : int
+        Number of all labels; the others have probability 0.
+    """
+
+    trees: BoostedTrees
+    labels: I32
+    n_labels: int
+
+    def probabilities(self, matrix: F64) -> F64:
+        """Return the probability of each label, (n, n_labels)."""
+        found = np.zeros((len(matrix), self.n_labels))
+        found[:, self.labels] = self.trees.probabilities(matrix)
+        return found
+
+
+def fit(
+    matrix: F64,
+    is_category: Bools,
+    labels: I32,
+    n_labels: int,
+    rules: BoostingRules,
+    *,
+    seed: int,
+    threads: int,
+    held: tuple[F64, I32] | None = None,
+    rounds: int | None = None,
+) -> FittedBoosting:
+    """Train boosted trees on numbers and category codes, NaN where missing.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,), int32
+        One label for each point; at least two must be different.
+    held : (matrix, labels), optional
+        Held-out points, which choose the number of rounds.
+    rounds : int, optional
+        The number of rounds, instead of the held-out points.
+    """
+    grower = Grower(
+        is_category,
+        learning_rate=rules.learning_rate,
+        leaves=rules.leaves,
+        smallest_leaf=rules.smallest_leaf,
+        seed=seed,
+        threads=threads,
+    )
+    if held is None or rounds is not None:
+        rounds = rounds or rules.usual_rounds
+        grower.grow(matrix, labels, rounds)
+    else:
+        rounds = _best_rounds(grower, matrix, labels, held, rules)
+    trees, known = grower.extract(rounds)
+    return FittedBoosting(trees, known, n_labels)
+
+
+def _best_rounds(grower: Grower, matrix: F64, labels: I32, held: tuple[F64, I32], rules: BoostingRules) -> int:
+    """Grow until the held-out log loss has risen for a while; return the round where it is least."""
+    rounds = rules.first_rounds
+    while True:
+        grower.grow(matrix, labels, rounds)
+        best = int(np.argmin(grower.staged_log_losses(*held))) + 1
+        if best <= (1 - rules.patience) * rounds or rounds >= rules.most_rounds:
+            return best
+        rounds = min(2 * rounds, rules.most_rounds)

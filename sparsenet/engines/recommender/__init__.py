@@ -1,0 +1,1 @@
+"""Recommend items from a log of interactions."""

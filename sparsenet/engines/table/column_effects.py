@@ -1,0 +1,108 @@
+"""Explain an answer: what each column of a row added to the log-odds of a label, by Shapley values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsenet.core.printing import printable
+from sparsenet.core.rows import Rows
+from sparsenet.engines.table.members import Member
+from sparsenet.engines.table.table_points import TablePoints
+from sparsenet.kernels.types import F64, I32, I64, Bools
+
+#: Orders of columns that are averaged, half of them the reverse of others.
+N_ORDERS = 32
+#: Probabilities are cut to this distance from 0 and 1, so that log-odds are finite.
+SMALLEST = 1e-6
+
+
+class ColumnEffect(NamedTuple):
+    """A column of a row: its name, its cell, and what it added to the log-odds."""
+
+    name: str
+    cell: Any
+    added: float
+
+
+@dataclass(frozen=True)
+class TableExplanation:
+    """What the columns of a row added to the log-odds of a label.
+
+    Attributes
+    ----------
+    label : object
+    probability : float
+    base : float
+        The mean log-odds of the label over a sample of training rows; `base` plus all that columns added is the row's.
+    columns : list of ColumnEffect
+        By absolute value, largest first.
+    """
+
+    label: Any
+    probability: float
+    base: float
+    columns: list[ColumnEffect]
+
+    def __str__(self) -> str:
+        """Return a table for a terminal."""
+        head = f"{printable(str(self.label))}: probability {self.probability:.3f}, log-odds {self.base:+.2f} on average"
+        return "\n".join(
+            [head, *(f"  {each.added:+.3f}  {printable(f'{each.name} = {each.cell}')}" for each in self.columns)]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnMap:
+    """Which features of `TablePoints.rows`, and which columns of its matrix, belong to each column of the table."""
+
+    of_features: I32
+    of_matrix: I64
+    n_columns: int
+
+
+def column_effects(
+    member: Member, point: TablePoints, background: TablePoints, columns: ColumnMap, label: int, threads: int
+) -> tuple[float, F64]:
+    """Return the mean log-odds of a label over the background, and what each column of a point adds.
+
+    The columns change from those of a background row to the point's own one by one, in `N_ORDERS` random orders. What
+    a change adds, on average, is the column's Shapley value. They sum to the difference exactly.
+    """
+    rng, n = np.random.default_rng(0), columns.n_columns
+    half = [rng.permutation(n) for _ in range(N_ORDERS // 2)]
+    orders = np.array([order for each in half for order in (each, each[::-1])]).reshape(N_ORDERS, n)
+    ranks = np.argsort(orders, axis=1)
+    own = (ranks[:, None, :] < np.arange(n + 1)[None, :, None]).reshape(-1, n)  # after 0 to n changes
+    # Each background row begins equally often, so that `base` does not depend on the orders.
+    starts = np.repeat(np.arange(N_ORDERS) % len(background), n + 1)
+    mixed = _mixed(point, background, columns, own, starts)
+    odds = _log_odds(member, mixed, label, threads).reshape(N_ORDERS, n + 1)
+    steps, added = np.diff(odds, axis=1), np.zeros((N_ORDERS, n))
+    np.put_along_axis(added, orders, steps, axis=1)
+    return float(odds[:, 0].mean()), added.mean(axis=0)
+
+
+def _log_odds(member: Member, points: TablePoints, label: int, threads: int) -> F64:
+    blocks = [member.dense(block, threads)[:, label] for block in member.blocks(points)]
+    p = np.clip(np.concatenate(blocks).astype(np.float64), SMALLEST, 1 - SMALLEST)
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def _mixed(point: TablePoints, background: TablePoints, columns: ColumnMap, own: Bools, starts: I64) -> TablePoints:
+    """Return background rows, (m,), whose columns are replaced by the point's where `own`, (m, n_columns)."""
+    from_matrix = own[:, columns.of_matrix]
+    matrix = np.where(from_matrix, point.matrix[0], background.matrix[starts])
+    theirs, ours = background.rows.take(starts), point.rows.take(np.zeros(len(starts), np.int64))
+    parts = []
+    for rows, wanted in ((theirs, False), (ours, True)):
+        row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
+        keep = own[row, columns.of_features[rows.indices]] == wanted
+        parts.append((row[keep], rows.indices[keep], rows.data[keep]))
+    row, indices, data = (np.concatenate(pair) for pair in zip(*parts, strict=True))
+    order = np.lexsort((indices, row))
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(row, minlength=len(starts)))))
+    rows = Rows(indptr, indices[order], data[order], point.rows.width)
+    return TablePoints(rows, matrix, point.is_category)

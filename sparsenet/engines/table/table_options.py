@@ -1,0 +1,133 @@
+"""How a table's model is chosen and trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsenet.core.rows import Rows
+from sparsenet.engines.boosting.fit_boosting import BoostingRules
+from sparsenet.engines.table.logistic import LogisticRules
+from sparsenet.engines.table.table_points import TablePoints
+from sparsenet.kernels.types import F64, I32
+from sparsenet.selection.choose import Rule
+from sparsenet.selection.holdout import Holdout
+
+#: The kinds of models; the first two need exactly one class a row.
+METHODS = ("boosting", "linear", "blend", "network", "tree")
+ONE_CLASS_ONLY = ("boosting", "linear")
+
+
+@dataclass(frozen=True)
+class TableHoldout:
+    """The size of the hold-out.
+
+    Attributes
+    ----------
+    share, min_held, max_held : float and int
+        A tenth of the rows, and these bounds.
+    folds : int
+        If `min_held` rows would be more than one in `folds`, such parts are held out in turn until there are as many.
+    min_rows : int
+        With fewer rows nothing is held out.
+    retrain_share : float
+        The winner is trained again on all rows if at least this share was held out.
+    """
+
+    share: float = 0.1
+    min_held: int = 1000
+    max_held: int = 5000
+    folds: int = 5
+    min_rows: int = 20
+    retrain_share: float = 0.05
+
+    def draw(self, n: int, seed: int, times: F64 | None = None) -> list[Holdout]:
+        """Draw the parts to hold out, one after the other; none of few rows.
+
+        With `times`, as for rows that look back on a history, the last rows are held out: new rows are later, too.
+        """
+        if n < self.min_rows:
+            return []
+        if times is not None:
+            n_held = min(max(int(n * self.share), min(self.min_held, n // self.folds)), self.max_held)
+            return [Holdout.draw(n, n_held, seed, strategy="time", by=np.nan_to_num(times, nan=-np.inf))]
+        if n >= self.folds * self.min_held:
+            return [Holdout.draw(n, int(np.clip(n * self.share, self.min_held, self.max_held)), seed)]
+        n_parts = min(self.folds, -(-self.min_held * self.folds // n))
+        order = np.random.default_rng((seed, 2)).permutation(n)
+        parts = [np.sort(part) for part in np.array_split(order, self.folds)[:n_parts]]
+        return [Holdout(np.setdiff1d(np.arange(n), part), part) for part in parts]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How a table's model is chosen and trained.
+
+    Attributes
+    ----------
+    method : str
+        One of `METHODS`, or "auto".
+    verbose : bool, optional
+    holdout : TableHoldout
+    better : Rule
+        The evidence for another model than the usual one. All cost about the same, so the better one wins.
+    max_linear : float
+        Entries of all rows times classes above which softmax regression is left out: it takes minutes.
+    max_boosting : float
+        Rows, plus 8,192 for the histograms, times columns times classes, likewise for boosting.
+    """
+
+    method: str = "auto"
+    verbose: bool | None = None
+    holdout: TableHoldout = field(default_factory=TableHoldout)
+    better: Rule = field(default_factory=lambda: Rule("accuracy and Brier score", standard_errors=0.5))
+    boosting: BoostingRules = field(default_factory=BoostingRules)
+    linear: LogisticRules = field(default_factory=LogisticRules)
+    max_linear: float = 3e7
+    max_boosting: float = 3e7
+
+    def rule(self, *, exclusive: bool) -> Rule:
+        """Return the evidence for another option than the first, by the scores of `HeldAnswers`."""
+        return self.better if exclusive else replace(self.better, metric="mean of P@1, P@3 and P@5")
+
+    def left_out(self, points: TablePoints, labels: Rows, *, exclusive: bool) -> dict[str, str]:
+        """Return the methods to leave out under "auto", and why."""
+        if not exclusive:
+            return dict.fromkeys(ONE_CLASS_ONLY, "rows may have several labels")
+        n_seen = len(np.unique(labels.indices))
+        if n_seen < 2:
+            return dict.fromkeys(ONE_CLASS_ONLY, "there is only one class")
+        found = {}
+        work = (len(points) + 8192) * points.matrix.shape[1] * n_seen
+        if points.matrix.shape[1] == 0:
+            found["boosting"] = "no column is a number or a category"
+        elif work > self.max_boosting:
+            found["boosting"] = f"{len(points):,} rows x {points.matrix.shape[1]} columns x {n_seen:,} classes"
+        if len(points.rows.indices) * n_seen > self.max_linear:
+            found["linear"] = f"{len(points.rows.indices):,} entries x {n_seen:,} classes"
+        return found
+
+
+class Setting(NamedTuple):
+    """What held-out rows chose within a method: the cost of softmax regression, the rounds of boosting."""
+
+    cost: float | None = None
+    rounds: int | None = None
+
+
+class Labelled(NamedTuple):
+    """Points, their labels, and the label of each point if it has exactly one."""
+
+    points: TablePoints
+    labels: Rows
+
+    @property
+    def single(self) -> I32:
+        """The label of each point."""
+        return self.labels.indices
+
+    def take(self, numbers: np.ndarray) -> Labelled:
+        """Gather points by number."""
+        return Labelled(self.points.take(numbers), self.labels.take(numbers))

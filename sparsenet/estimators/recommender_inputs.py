@@ -1,0 +1,95 @@
+"""Check what a recommender is asked: users, baskets, items to choose from and files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from sparsenet.core.validation import optional, switch
+from sparsenet.data.dialect import Dialect
+from sparsenet.data.frames import is_frame
+from sparsenet.features.interactions import Interactions
+from sparsenet.features.log_names import find, is_one, item_mask, unknown_name
+from sparsenet.features.logs import Log, LogColumns, LogFile, read_log
+from sparsenet.kernels.types import I64, Bools
+
+
+def file_rules(verbose: Any, **given: Any) -> LogFile:
+    """Return how to read a file; refuse arguments that it does not take."""
+    dialect = {name: given.pop(name, None) for name in ("quotes", "delimiter", "encoding")}
+    format = given.pop("format", "auto")
+    for name in given:
+        raise TypeError(f"unexpected argument {name!r}: a file takes format, quotes, delimiter and encoding")
+    return LogFile(format=format, dialect=Dialect(**dialect), verbose=optional(switch, "verbose", verbose))
+
+
+def read_alike(log: Any, columns: LogColumns | None, items: NDArray[Any], file: LogFile, argument: str) -> Log:
+    """Read a log with the columns of the training log, None if that was a matrix; a history may be empty.
+
+    A matrix has a column for each item.
+    """
+    found = read_log(log, columns or LogColumns(), file, argument=argument, may_be_empty=argument == "history")
+    if not issparse(log) or columns is None:
+        return found
+    if len(found.items) != len(items):
+        raise ValueError(f"{argument} has {len(found.items)} columns, and the model has {len(items)} items")
+    return replace(found, items=items)
+
+
+def allowed_items(items: NDArray[Any], only: Any, exclude: Any) -> Bools | None:
+    """Return a mask of the items that may be recommended; None for all."""
+    mask = None if only is None else item_mask(items, only, "only")
+    if exclude is None:
+        return mask
+    allowed = ~item_mask(items, exclude, "exclude")
+    return allowed if mask is None else allowed & mask
+
+
+def basket_events(items: NDArray[Any], baskets: list[list[Any]]) -> Interactions:
+    """Return the items of each basket as the events of a user."""
+    owners = np.repeat(np.arange(len(baskets)), [len(basket) for basket in baskets])
+    numbers, _ = find(items, [name for basket in baskets for name in basket], "items")
+    warn_of_unknown(numbers < 0)
+    return Interactions.of(owners[numbers >= 0], numbers[numbers >= 0], None, None, len(baskets), len(items))
+
+
+def user_numbers(known: NDArray[Any], users: Any, *, may_be_new: bool) -> tuple[I64, NDArray[Any]]:
+    """Return the numbers and names of users; -1 for unknown ones, if there may be any."""
+    if is_frame(users) and not isinstance(users, str):
+        raise ValueError("users must be names of users, got a log: pass it as history=, which needs no training")
+    numbers, names = find(known, users, "users")
+    if (numbers < 0).any() and not may_be_new:
+        advice = "pass unknown='popular' to recommend popular items, or what the user took as history="
+        raise unknown_name(known, names[np.argmax(numbers < 0)], "users", advice)
+    return numbers, names
+
+
+def baskets_of(items: Any) -> tuple[list[list[Any]], bool]:
+    """Return baskets of names, and whether several were given."""
+    if is_one(items):
+        return [[items]], False
+    if isinstance(items, Mapping) or not hasattr(items, "__iter__"):
+        raise ValueError(f"items must be a list of names, or a list of such lists, got {type(items).__name__}")
+    rows = list(items)
+    several = [not is_one(row) and hasattr(row, "__iter__") for row in rows]
+    if not any(several):
+        return [rows], False
+    if not all(several):
+        row = several.index(False)
+        raise ValueError(f"items must all be names, or all lists of names, got {rows[row]!r} in row {row}")
+    return [list(row) for row in rows], True
+
+
+def warn_of_unknown(is_unknown: Bools) -> None:
+    """Warn of items that the model does not know."""
+    if n := int(np.count_nonzero(is_unknown)):
+        events = "an event has an item" if n == 1 else f"{n} events have items"
+        warnings.warn(
+            f"{events} that the model does not know ({len(is_unknown)} in all): left out", UserWarning, stacklevel=4
+        )

@@ -1,0 +1,148 @@
+"""A recommender as arrays and JSON, and back; unpacking checks everything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.validation import boolean, choice, integer
+from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
+from sparsenet.engines.recommender import recommender_arrays
+from sparsenet.engines.recommender.fit_recommender import FittedRecommender
+from sparsenet.estimators.recommender_frames import LIBRARIES
+from sparsenet.features.interactions import Interactions
+from sparsenet.features.logs import Log, LogColumns
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage.format import ModelError
+from sparsenet.storage.parts import check_kind, pack_part, unpack_part
+from sparsenet.storage.strings import pack_strings, unpack_strings
+
+#: The kind of model, as manifests name it.
+KIND = "Recommender"
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """All that a trained `Recommender` consists of, apart from its parameters.
+
+    Attributes
+    ----------
+    fitted : FittedRecommender
+    items : ndarray
+        Names by number.
+    log : Log or None
+        The training log with the names of users; None if it is not kept.
+    columns : LogColumns or None
+        The columns of the log; None for a matrix.
+    library : str
+        The library of the answers.
+    n_users, n_events : int
+    """
+
+    fitted: FittedRecommender
+    items: NDArray[Any]
+    log: Log | None
+    columns: LogColumns | None
+    library: str
+    n_users: int
+    n_events: int
+
+
+def pack(parameters: Mapping[str, Any], saved: Saved) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and JSON of an equal model."""
+    arrays, about = recommender_arrays.pack(saved.fitted)
+    items, items_are_strings = _pack_names(saved.items, "items")
+    found = pack_part("engine", arrays) | items
+    metadata = {
+        "model": KIND,
+        "parameters": pack_parameters(parameters),
+        "engine": about,
+        "columns": None if saved.columns is None else dict(vars(saved.columns)),
+        "library": saved.library,
+        "n_users": saved.n_users,
+        "n_events": saved.n_events,
+        "string_items": items_are_strings,
+        "log": None,
+    }
+    if saved.log is not None:
+        users, users_are_strings = _pack_names(saved.log.users, "users")
+        events = saved.log.interactions
+        times = {} if events.times is None else {"log.times": events.times}
+        found |= users | times | {"log.users": events.users, "log.items": events.items, "log.weights": events.weights}
+        metadata["log"] = {"string_users": users_are_strings, "times": events.times is not None}
+    return found, metadata
+
+
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any], Saved]:
+    """Return the parameters and the model; raises ModelError if its parts contradict each other."""
+    check_kind(metadata, KIND)
+    fitted = recommender_arrays.unpack(unpack_part("engine", arrays), metadata["engine"])
+    items = _unpack_names(arrays, "items", metadata["string_items"], fitted.n_items)
+    columns = None if metadata["columns"] is None else LogColumns(**metadata["columns"])
+    if columns is not None:
+        LogColumns.of(columns.user, columns.item, columns.time, columns.weight)
+        boolean("by_position", columns.by_position)
+    n_users, n_events = integer("n_users", metadata["n_users"], 0), integer("n_events", metadata["n_events"], 0)
+    library = choice("library", metadata["library"], LIBRARIES)
+    log = None
+    if metadata["log"] is not None:
+        users = _unpack_names(arrays, "users", metadata["log"]["string_users"], n_users)
+        events = _unpack_events(arrays, n_users, fitted.n_items, has_times=metadata["log"]["times"])
+        if len(events) != n_events:
+            raise ModelError(f"the model has {len(events)} events, and {n_events} in its manifest")
+        log = Log(events, users, items, columns)
+    return unpack_parameters(metadata["parameters"]), Saved(fitted, items, log, columns, library, n_users, n_events)
+
+
+def _pack_names(names: NDArray[Any], what: str) -> tuple[Arrays, bool]:
+    """Return the arrays of names, and whether they are strings."""
+    is_strings = names.dtype.kind == "O"
+    return (pack_strings(names.tolist(), what) if is_strings else {what: names}), is_strings
+
+
+def _unpack_names(arrays: Arrays, what: str, is_strings: Any, n: int) -> NDArray[Any]:
+    """Return names, ascending and distinct."""
+    if boolean(f"string_{what}", is_strings):
+        strings = unpack_strings(arrays, what)
+        names = np.empty(len(strings), object)
+        names[:] = strings
+    else:
+        names = arrays[what]
+        if names.dtype != np.int64 or names.ndim != 1:
+            raise ModelError(f"{what} must be one row of whole numbers, got {names.dtype} of shape {names.shape}")
+    if len(names) != n:
+        raise ModelError(f"the model names {len(names)} of {n} {what}")
+    if not (names[1:] > names[:-1]).all():
+        raise ModelError(f"{what} must be distinct and ascending")
+    return names
+
+
+def _unpack_events(arrays: Arrays, n_users: int, n_items: int, *, has_times: Any) -> Interactions:
+    """Return the log after checking every number."""
+    users, items, weights = (arrays[f"log.{part}"] for part in ("users", "items", "weights"))
+    times = arrays["log.times"] if boolean("times", has_times) else None
+    for name, part, dtype in (
+        ("users", users, np.int32),
+        ("items", items, np.int32),
+        ("weights", weights, np.float32),
+        ("times", times, np.float64),
+    ):
+        if part is not None and (part.dtype != dtype or part.shape != (len(users),)):
+            raise ModelError(f"log.{name} must hold a {np.dtype(dtype)} for each event, got {part.dtype} {part.shape}")
+    if (users[1:] < users[:-1]).any() or users.min(initial=0) < 0 or users.max(initial=-1) >= n_users:
+        raise ModelError(f"log.users must ascend from 0 to less than {n_users}")
+    if items.min(initial=0) < 0 or items.max(initial=-1) >= n_items:
+        raise ModelError(f"log.items must be numbers of {n_items} items")
+    if not (np.isfinite(weights) & (weights > 0)).all():
+        raise ModelError("log.weights must be finite numbers above 0")
+    if times is not None and not (np.isfinite(times).all() and _ascend_within(users, times)):
+        raise ModelError("log.times must be finite, and ascend for each user")
+    return Interactions(users, items, times, weights, n_users, n_items)
+
+
+def _ascend_within(users: NDArray[Any], times: NDArray[Any]) -> bool:
+    return bool(((times[1:] >= times[:-1]) | (users[1:] != users[:-1])).all())

@@ -1,0 +1,112 @@
+"""Turn what users pass to `TableClassifier` into a frame and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from sparsenet.core.validation import is_missing
+from sparsenet.data.dialect import DEFAULT, Dialect
+from sparsenet.data.frames import Frame, is_frame, read_frame
+from sparsenet.features.columns.history import HistorySpec
+from sparsenet.features.columns.history_column import HistoryColumn
+from sparsenet.features.columns.table_encoder import TableEncoder
+from sparsenet.features.targets import listed
+
+_OF_HISTORY = ("key", "time", "columns", "n")
+_MANY = (list, tuple, set, frozenset, np.ndarray)
+
+
+def framed(X: Any, *, argument: str = "X", format: str = "auto", dialect: Dialect = DEFAULT) -> Frame:
+    """Return a table as a frame; the columns of an array are named "0", "1" and so on."""
+    if issparse(X):
+        raise ValueError(
+            f"{argument} is a sparse matrix, and TableClassifier takes tables: use BlendClassifier for sparse points"
+        )
+    if not is_frame(X) and getattr(X, "ndim", 0) == 2 and hasattr(X, "__array__"):
+        array = np.asarray(X)
+        X = {str(place): array[:, place] for place in range(array.shape[1])}
+    elif isinstance(X, list | tuple) and not len(X):
+        X = {}
+    return read_frame(X, argument=argument, format=format, dialect=dialect)
+
+
+def one_row(row: Any) -> Frame:
+    """Return a frame of the only row: a dict of cells, or a table of one row."""
+    if isinstance(row, Mapping) and not all(isinstance(cell, _MANY) for cell in row.values()):
+        row = [row]
+    elif hasattr(row, "to_dict") and getattr(row, "ndim", 0) == 1:  # a row of a pandas frame
+        row = [row.to_dict()]
+    frame = framed(row, argument="row")
+    if len(frame) != 1:
+        raise ValueError(f"row must be one row, got {len(frame)}: pass a dict of cells, or a table of one row")
+    return frame
+
+
+def cells_of_row(frame: Frame, encoder: TableEncoder) -> dict[str, Any]:
+    """Return the cells of a frame of one row, and those that the history derives."""
+    cells = {name: frame[name][0] for name in frame.names}
+    if encoder.history is None:
+        return cells
+    past = encoder.history.past(frame)
+    for column in encoder.columns:
+        if isinstance(column, HistoryColumn):
+            codes = past[column.name][0]
+            cells[column.name] = [column.categories.value_name(int(code)) for code in codes if code >= 0]
+        elif column.name in past:
+            cells[column.name] = float(past[column.name][0])
+    return cells
+
+
+def history_spec(history: HistorySpec | Mapping[str, Any] | None) -> HistorySpec | None:
+    """Return the checked description of a history."""
+    if history is None or isinstance(history, HistorySpec):
+        return history
+    wanted = "{'key': 'user', 'time': 'when', 'columns': ['item'], 'n': 10}"
+    if not isinstance(history, Mapping) or not {"key", "time", "columns"} <= set(history) <= {*_OF_HISTORY}:
+        raise ValueError(f"history must be a dict such as {wanted}, got {history!r}")
+    return HistorySpec(**history)
+
+
+def table_labels(frame: Frame, y: Any, target: str | None, label_delimiter: str | None) -> tuple[Frame, Any]:
+    """Return the frame without the column of classes, and the classes."""
+    if isinstance(y, str):
+        raise ValueError(f"y must hold a class for each row, got {y!r}: for a column of X pass target={y!r}")
+    if y is not None:
+        if target is not None:
+            raise ValueError(f"target={target!r} and y both give the classes: leave one out")
+        if label_delimiter is not None:
+            raise ValueError("label_delimiter is for a column of X: pass lists of labels as y")
+        return frame, listed(y)
+    if target is None:
+        raise ValueError("target must name the column of classes, such as target='y', or y must hold them")
+    frame.require([target], "target")
+    if len(frame.names) == 1:
+        raise frame.error(f"the column {target!r} holds the classes, and there is no other column to learn from")
+    return frame.without([target]), _column_labels(frame, target, label_delimiter)
+
+
+def _column_labels(frame: Frame, target: str, label_delimiter: str | None) -> Any:
+    """Return the classes in a column: one of each row, or a list of each row."""
+    cells = frame[target]
+    if label_delimiter is not None:
+        return [_split(cell, label_delimiter) for cell in cells.tolist()]
+    if cells.dtype.kind == "M":
+        cells = np.array([None if np.isnat(cell) else str(cell) for cell in cells], dtype=object)
+    there = cells.tolist()
+    if any(isinstance(cell, _MANY) for cell in there):
+        return [[] if not isinstance(cell, _MANY) and is_missing(cell) else cell for cell in there]
+    for row, cell in enumerate(there):
+        if is_missing(cell):
+            raise frame.error(f"the column {target!r} is empty: every row needs a class; drop the row", row)
+    return cells
+
+
+def _split(cell: Any, delimiter: str) -> list[str]:
+    """Return the classes in a cell, without blanks around them."""
+    if is_missing(cell):
+        return []
+    return [part.strip() for part in str(cell).split(delimiter) if part.strip()]

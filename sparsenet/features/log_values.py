@@ -1,0 +1,162 @@
+"""Convert the columns of a log to numbers: names of users and items, times and weights."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.validation import is_unicode
+from sparsenet.data.errors import cut
+from sparsenet.data.frames import Frame
+from sparsenet.kernels.types import F32, F64, I32, I64
+
+_ADVICE = "name users and items by strings or whole numbers"
+
+
+def encode_names(frame: Frame, column: str) -> tuple[I32, NDArray[Any]]:
+    """Return the number of the name in each row, and the names: ascending, int64 or objects of str.
+
+    Raises an error that names the first row without a name, or with a value that is no name.
+    """
+    values = frame[column]
+    if not len(values):
+        return np.zeros(0, np.int32), values
+    if values.dtype.kind == "f":
+        values = _whole_numbers(frame, column)
+    if values.dtype.kind == "i":
+        names, codes = np.unique(values, return_inverse=True)
+        return codes.astype(np.int32), names
+    if values.dtype.kind != "O":
+        raise frame.error(f"column {column!r} holds {_kind(values)}: {_ADVICE}", 0)
+    return _encode_strings(frame, column)
+
+
+def _whole_numbers(frame: Frame, column: str) -> I64:
+    """Convert floats to integers: a column of integers becomes float where a library has no missing integer."""
+    values = frame[column]
+    if np.isnan(values).any():
+        raise _missing(frame, column, int(np.argmax(np.isnan(values))))
+    wrong = (np.abs(values) >= 2.0**53) | (values != np.floor(values))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise frame.error(f"column {column!r} holds {values[row]:g}: {_ADVICE}", row)
+    return np.asarray(values, np.int64)
+
+
+def _encode_strings(frame: Frame, column: str) -> tuple[I32, NDArray[Any]]:
+    values = frame[column].tolist()
+    if set(map(type, values)) - {str}:
+        _refuse_other_types(frame, column)
+    number: defaultdict[str, int] = defaultdict(count().__next__)
+    codes = np.fromiter(map(number.__getitem__, values), np.int32, len(values))
+    if "" in number:
+        raise _missing(frame, column, values.index(""))
+    broken = next((name for name in number if not is_unicode(name)), None)
+    if broken is not None:
+        problem = f"column {column!r} holds {broken!a}, half of a surrogate pair, which UTF-8 cannot encode: replace it"
+        raise frame.error(problem, values.index(broken))
+    names = np.empty(len(number), object)
+    names[:] = sorted(number)
+    ranks = np.empty(len(number), np.int32)
+    ranks[[number[name] for name in names]] = np.arange(len(names))
+    return ranks[codes], names
+
+
+def _refuse_other_types(frame: Frame, column: str) -> NoReturn:
+    """Raise an error about the first value that is missing, or whose type differs from that of the other values."""
+    values = frame[column].tolist()
+    first = next((value for value in values if value is not None), None)
+    for row, value in enumerate(values):
+        if value is None:
+            raise _missing(frame, column, row)
+        found = f"column {column!r} holds {cut(repr(value))}"
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            raise frame.error(f"{found}, {type(value).__name__}: {_ADVICE}", row)
+        if type(value) is not type(first):
+            raise frame.error(f"{found}, and other rows hold {type(first).__name__}: convert them to one type", row)
+    raise frame.error(f"column {column!r} holds whole numbers beyond 64 bits: name users and items by strings")
+
+
+def _missing(frame: Frame, column: str, row: int) -> ValueError:
+    return frame.error(f"column {column!r} is empty: fill it in, or leave the row out", row)
+
+
+def read_times(frame: Frame, column: str) -> F64:
+    """Return the time of each row in seconds: numbers as they are, dates and ISO strings since 1970 (UTC)."""
+    values = frame[column]
+    if not len(values):
+        return np.zeros(0)
+    if values.dtype.kind == "M":
+        seconds = np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
+    elif values.dtype.kind in "if":
+        seconds = values.astype(np.float64)
+    elif values.dtype.kind == "O":
+        seconds = _parse(frame, column, _parser_of_times(values))
+    else:
+        raise frame.error(f"column {column!r} holds {_kind(values)}, and no times", 0)
+    if not np.isfinite(seconds).all():
+        row = int(np.argmax(~np.isfinite(seconds)))
+        raise frame.error(f"column {column!r} holds no time: fill it in, or leave the row out", row)
+    return seconds
+
+
+def read_weights(frame: Frame, column: str) -> F32:
+    """Return the weight of each row; errors name a row whose weight is missing, negative or infinite."""
+    values = frame[column]
+    if not len(values):
+        return np.zeros(0, np.float32)
+    if values.dtype.kind == "O":
+        numbers = _parse(frame, column, float)
+    elif values.dtype.kind in "ifb":
+        numbers = values.astype(np.float64)
+    else:
+        raise frame.error(f"column {column!r} holds {_kind(values)}, and no weights", 0)
+    wrong = ~((numbers >= 0) & (numbers <= np.finfo(np.float32).max))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        if np.isnan(numbers[row]):
+            raise _missing(frame, column, row)
+        problem = f"column {column!r} holds the weight {numbers[row]:g}: weights are finite numbers of at least 0"
+        raise frame.error(f"{problem}; leave out rows that say that a user does not want an item", row)
+    return numbers.astype(np.float32)
+
+
+def _parse(frame: Frame, column: str, parse: Callable[[Any], float]) -> F64:
+    """Convert each cell to a number; an error names the first cell that is none."""
+    values = frame[column].tolist()
+    try:
+        return np.fromiter(map(parse, values), np.float64, len(values))
+    except (TypeError, ValueError, OverflowError):
+        row = next(row for row, value in enumerate(values) if not _fits(parse, value))
+    if values[row] is None:
+        raise _missing(frame, column, row)
+    wanted = "a number" if parse is not _iso else "a time: write it as 2026-03-31, as 2026-03-31T18:30, or in seconds"
+    raise frame.error(f"column {column!r} holds {cut(repr(values[row]))}, which is not {wanted}", row)
+
+
+def _fits(parse: Callable[[Any], float], value: Any) -> bool:
+    try:
+        parse(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _parser_of_times(values: NDArray[Any]) -> Callable[[Any], float]:
+    """Return the parser of all times: of numbers if the first time is a number, otherwise of ISO strings."""
+    return float if _fits(float, values[0]) else _iso
+
+
+def _iso(text: str) -> float:
+    found = datetime.fromisoformat(text)
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _kind(values: NDArray[Any]) -> str:
+    return {"b": "True and False", "M": "dates"}.get(values.dtype.kind, str(values.dtype))

@@ -1,0 +1,260 @@
+"""Logs of interactions with the names of their users and items, from frames, files and matrices."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet.core.matrices import canonical, check_structure, without_zeros
+from sparsenet.core.progress import parts_done
+from sparsenet.core.validation import first_repeated, first_unusable, unusable
+from sparsenet.data.dialect import DEFAULT, Dialect
+from sparsenet.data.frames import Frame, is_frame, read_frame
+from sparsenet.features.interactions import Interactions
+from sparsenet.features.log_values import encode_names, read_times, read_weights
+from sparsenet.kernels.types import I32, I64
+
+#: Names that the column of times may have, if the user names none.
+TIMES = ("time", "timestamp")
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class LogColumns:
+    """Names of the columns of a log; `time` and `weight` may be None, and `time` may be "auto".
+
+    With `by_position`, the names are positions in a CSV or TSV file without a header.
+    """
+
+    user: str = "user"
+    item: str = "item"
+    time: str | None = AUTO
+    weight: str | None = None
+    by_position: bool = False
+
+    @classmethod
+    def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
+        """Check the names of columns, or their positions, which all must be then."""
+        names = {"user": user, "item": item, "time": time, "weight": weight}
+        positions = [_is_position(name) for name in names.values() if name not in (None, AUTO)]
+        for argument, name in names.items():
+            may_be_none = name is None and argument in ("time", "weight")
+            if not (isinstance(name, str) or _is_position(name) or may_be_none):
+                raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
+        if any(positions):
+            names["time"] = None if time == AUTO else time
+            if not all(positions):
+                raise ValueError(f"user, item, time and weight must all be names or all positions, got {names}")
+        given = [str(name) for name in names.values() if name is not None]
+        repeated = first_repeated(given)
+        if repeated is not None:
+            raise ValueError(f"user, item, time and weight must be different columns, got {repeated!r} twice")
+        user, item, time, weight = (None if name is None else str(name) for name in names.values())
+        return cls(user, item, time, weight, any(positions))
+
+    def names(self) -> dict[str, str | None]:
+        """Return the columns by argument."""
+        return {"user": self.user, "item": self.item, "time": self.time, "weight": self.weight}
+
+    def given(self) -> dict[str, str]:
+        """Return the arguments by the name of their column, without a time that is yet to be found."""
+        found = self.names() | ({"time": None} if self.time == AUTO else {})
+        return {name: argument for argument, name in found.items() if name is not None}
+
+    def wanted(self) -> list[str]:
+        """Return the columns to read."""
+        return [*self.given(), *(TIMES if self.time == AUTO else ())]
+
+    def found_in(self, frame: Frame) -> LogColumns:
+        """Return the columns of a frame; raise an error that names a missing one."""
+        for name, argument in self.given().items():
+            frame.require([name], argument)
+        if self.time != AUTO:
+            return self
+        time = next((name for name in TIMES if name in frame and name not in self.given()), None)
+        return replace(self, time=time)
+
+
+def _is_position(name: Any) -> bool:
+    return isinstance(name, int | np.integer) and not isinstance(name, bool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFile:
+    """How to read the file of a log: format and dialect as in `read_frame`, and whether to show progress."""
+
+    format: str = "auto"
+    dialect: Dialect = DEFAULT
+    verbose: bool | None = False
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Interactions with the names of users and items.
+
+    Attributes
+    ----------
+    interactions : Interactions
+    users, items : ndarray
+        Names by number, ascending: int64, or objects of str.
+    columns : LogColumns or None
+        The columns that they were read from; None for a matrix.
+    """
+
+    interactions: Interactions
+    users: NDArray[Any]
+    items: NDArray[Any]
+    columns: LogColumns | None
+
+    def __len__(self) -> int:
+        return len(self.interactions)
+
+    def joined(self, more: Log) -> Log:
+        """Return the log with the events of another one behind its own."""
+        first, second = self.interactions, more.interactions
+        times = None
+        if first.times is not None and second.times is not None:
+            times = np.concatenate((first.times, second.times))
+        elif first.times is not None or second.times is not None:
+            missing, known = ("times", "none") if first.times is None else ("no times", "some")
+            raise ValueError(f"the log has {missing}, and the log that the model learnt from has {known}")
+        users, of_users = _union("user", self.users, more.users)
+        items, of_items = _union("item", self.items, more.items)
+        events = Interactions.of(
+            np.concatenate((of_users[0][first.users], of_users[1][second.users])),
+            np.concatenate((of_items[0][first.items], of_items[1][second.items])),
+            times,
+            np.concatenate((first.weights, second.weights)),
+            len(users),
+            len(items),
+        )
+        return Log(events, users, items, self.columns or more.columns)
+
+    def over(self, items: NDArray[Any]) -> Interactions:
+        """Return the events with items numbered as in `items`; those that are not there get the numbers after these."""
+        _check_kind("item", items, self.items)
+        places = positions(items, self.items)
+        unknown = np.flatnonzero(places < 0)
+        places[unknown] = len(items) + np.arange(len(unknown))
+        own = self.interactions
+        width = len(items) + len(unknown)
+        return Interactions(own.users, places[own.items].astype(np.int32), own.times, own.weights, own.n_users, width)
+
+
+def _union(what: str, first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], tuple[I32, I32]]:
+    """Return all names, ascending, and the numbers in them of both sets of names."""
+    _check_kind(what, first, second)
+    both = np.concatenate((first, second))
+    names = np.unique(both) if both.dtype.kind == "i" else _objects(sorted(set(both.tolist())))
+    return names, (np.searchsorted(names, first).astype(np.int32), np.searchsorted(names, second).astype(np.int32))
+
+
+def _check_kind(what: str, known: NDArray[Any], found: NDArray[Any]) -> None:
+    """Refuse strings where the model knows numbers, and the other way round: nothing would be known."""
+    if known.dtype != found.dtype and len(found):
+        kinds = {"O": "strings", "i": "whole numbers"}
+        own, its = kinds[found.dtype.kind], kinds[known.dtype.kind]
+        raise ValueError(f"the log names {what}s by {own}, and the model knows them by {its}: convert the column")
+
+
+def positions(names: NDArray[Any], wanted: NDArray[Any]) -> I64:
+    """Return the position of each wanted name in ascending `names`; -1 if it is not there."""
+    if names.dtype != wanted.dtype or not len(names):
+        return np.full(len(wanted), -1, np.int64)
+    places = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
+    return np.where(names[places] == wanted, places, -1)
+
+
+def _objects(values: list[str]) -> NDArray[Any]:
+    found = np.empty(len(values), object)
+    found[:] = values
+    return found
+
+
+def read_log(
+    log: Any, columns: LogColumns, file: LogFile = LogFile(), *, argument: str = "log", may_be_empty: bool = False
+) -> Log:
+    """Read a log from a frame, a mapping, a file or a matrix of users by items.
+
+    Errors name the argument or the file, the row, the column and the value. Rows of weight 0 are left out.
+    """
+    if sparse.issparse(log):
+        _refuse_columns(columns, file, argument)
+        return _of_matrix(log, argument, may_be_empty)
+    if isinstance(log, Log):
+        return log
+    if not is_frame(log):
+        wanted = "a data frame, a mapping of columns, a path, or a SciPy sparse matrix of users by items"
+        advice = 'pass {"user": [...], "item": [...]}, or csr_array(log) for a matrix'
+        raise ValueError(f"{argument} must be {wanted}, got {type(log).__name__}: {advice}")
+    return _of_frame(_frame(log, columns, file, argument), columns, may_be_empty)
+
+
+def _frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
+    """Read the columns; all of them if one is missing, since the error lists what is there."""
+    if columns.by_position and not isinstance(log, str | os.PathLike):
+        raise ValueError(f"user={columns.user} is a position in a file, and {argument} is none: name the column")
+    dialect = replace(file.dialect, header=False) if columns.by_position else file.dialect
+    how: dict[str, Any] = {"argument": argument, "format": file.format, "dialect": dialect}
+    size = os.path.getsize(log) if isinstance(log, str | os.PathLike) and os.path.isfile(log) else 0
+    with parts_done(size, f"reading {argument}", file.verbose if size else False) as on_bytes:
+        frame = read_frame(log, columns=columns.wanted(), on_bytes=on_bytes, **how)
+    is_complete = all(name in frame for name in columns.given())
+    return frame if is_complete or (isinstance(log, str) and log == "-") else read_frame(log, **how)
+
+
+def _of_frame(frame: Frame, columns: LogColumns, may_be_empty: bool) -> Log:
+    columns = columns.found_in(frame)
+    if not len(frame) and not may_be_empty:
+        raise frame.error("holds no rows: a log has a row for each time that a user took an item")
+    users, user_names = encode_names(frame, columns.user)
+    items, item_names = encode_names(frame, columns.item)
+    times = None if columns.time is None else read_times(frame, columns.time)
+    weights = None if columns.weight is None else read_weights(frame, columns.weight)
+    if weights is not None and not weights.all():
+        kept = weights > 0
+        if not kept.any() and not may_be_empty:
+            raise frame.error(f"all weights in the column {columns.weight!r} are 0: nobody has taken anything")
+        weights, times = weights[kept], None if times is None else times[kept]
+        users, user_names = _used(users[kept], user_names)
+        items, item_names = _used(items[kept], item_names)
+    found = Interactions.of(users, items, times, weights, len(user_names), len(item_names))
+    return Log(found, user_names, item_names, columns)
+
+
+def _used(codes: I32, names: NDArray[Any]) -> tuple[I32, NDArray[Any]]:
+    """Return the codes of names that occur, and these names."""
+    used, numbers = np.unique(codes, return_inverse=True)
+    return numbers.astype(np.int32), names[used]
+
+
+def _of_matrix(matrix: Any, argument: str, may_be_empty: bool) -> Log:
+    """Take a matrix of users by items; its numbers are the names."""
+    check_structure(argument, matrix)
+    if matrix.dtype.kind not in "biuf":
+        raise ValueError(f"{argument} must hold numbers, not zero where a user took an item, got {matrix.dtype}")
+    csr = without_zeros(canonical(matrix.tocsr().astype(np.float64)))
+    wrong = first_unusable(csr.data)
+    if wrong is None and csr.data.min(initial=0) < 0:
+        wrong = int(np.argmax(csr.data < 0))
+    if wrong is not None:
+        row, column = int(np.searchsorted(csr.indptr, wrong, side="right")) - 1, int(csr.indices[wrong])
+        place, value = f"in row {row}, column {column}", csr.data[wrong]
+        found = f"{value:g} {place}: weights are at least 0" if value < 0 else unusable(value, place)
+        raise ValueError(f"{argument} holds {found}")
+    if not csr.nnz and not may_be_empty:
+        raise ValueError(f"{argument} of shape {csr.shape} is empty: it is not zero where a user took an item")
+    users, items = (np.arange(n) for n in csr.shape)
+    return Log(Interactions.of_matrix(csr), users, items, None)
+
+
+def _refuse_columns(columns: LogColumns, file: LogFile, argument: str) -> None:
+    given = {argument: name for name, argument in columns.given().items() if name != argument}
+    given |= ({} if file.format == "auto" else {"format": file.format}) | file.dialect.given
+    for name, value in given.items():
+        raise ValueError(f"{name}={value!r} is for logs with columns, and {argument} is a matrix: leave it out")

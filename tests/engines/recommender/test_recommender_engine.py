@@ -1,0 +1,138 @@
+"""The recommender: answers, odd logs, saving, the same bits at any number of threads."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from sparsenet.engines.recommender import recommender_arrays
+from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
+from sparsenet.features.interactions import Interactions
+from sparsenet.storage.format import ModelError
+
+
+def two_tastes(n_users: int = 120, n_items: int = 40, *, timed: bool = False, seed: int = 0) -> Interactions:
+    """Return a log in which even users take items of the first half, and odd users of the second."""
+    rng = np.random.default_rng(seed)
+    users = np.repeat(np.arange(n_users), 6)
+    items = rng.integers(0, n_items // 2, len(users)) + users % 2 * (n_items // 2)
+    times = rng.random(len(users)) if timed else None
+    return Interactions.of(users, items, times, None, n_users, n_items)
+
+
+def fitted(log: Interactions, threads: int = 1, seed: int = 0) -> FittedRecommender:
+    return fit(log, RecommenderOptions(verbose=False), seed=seed, threads=threads)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_recommends_items_of_the_user_s_taste(timed: bool) -> None:
+    log = two_tastes(timed=timed)
+    items, scores = fitted(log).topk(log, 5, threads=1)
+    assert ((items >= 20) == (np.arange(120)[:, None] % 2 == 1)).mean() > 0.98
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+def test_excludes_seen_items_unless_asked() -> None:
+    log = two_tastes()
+    model = fitted(log)
+    seen = set(zip(log.users.tolist(), log.items.tolist(), strict=True))
+    items, _ = model.topk(log, 10, threads=1)
+    assert not seen & {(u, i) for u in range(120) for i in items[u].tolist()}
+    items, _ = model.topk(log, 10, exclude_seen=False, threads=1)
+    assert seen & {(u, i) for u in range(120) for i in items[u].tolist()}
+
+
+def test_recommends_allowed_items_only_and_pads() -> None:
+    log = two_tastes()
+    only = np.zeros(40, bool)
+    only[[3, 25]] = True
+    items, scores = fitted(log).topk(log, 4, only=only, threads=1)
+    assert set(items.ravel().tolist()) <= {-1, 3, 25}
+    assert (items[:, 2:] == -1).all()
+    assert np.isneginf(scores[items == -1]).all()
+
+
+def test_answers_new_users_and_users_without_history() -> None:
+    model = fitted(two_tastes())
+    new = Interactions.of([0, 0], [30, 31], None, None, 2, 40)
+    items, _ = model.topk(new, 5, threads=1)
+    assert (items[0] >= 20).all()
+    assert (items[1] >= 0).all()
+    assert len(set(items[1].tolist())) == 5
+
+
+def test_similar_items_share_users() -> None:
+    near, scores = fitted(two_tastes()).similar(np.array([2, 33], np.int32), 5, threads=1)
+    assert (near[0] < 20).all()
+    assert (near[1] >= 20).all()
+    assert 2 not in near[0]
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_same_bits_at_any_number_of_threads(timed: bool) -> None:
+    log = two_tastes(timed=timed)
+    one, three = fitted(log), fitted(log, threads=3)
+    for name, array in recommender_arrays.pack(one)[0].items():
+        assert array.tobytes() == recommender_arrays.pack(three)[0][name].tobytes(), name
+    assert recommender_arrays.pack(one)[1] == recommender_arrays.pack(three)[1]
+    for a, b in zip(one.topk(log, 5, threads=1), three.topk(log, 5, threads=3), strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "times", "n_users", "n_items"),
+    [
+        ([0, 1, 2], [0, 1, 0], None, 3, 2),
+        ([0, 1, 2], [0, 1, 0], [1.0, 2.0, 3.0], 3, 2),
+        ([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1], None, 3, 2),
+        ([0, 0, 1, 1], [0, 1, 0, 1], [1.0, 2.0, 1.0, 2.0], 2, 2),
+        ([0], [0], None, 1, 1),
+        ([], [], None, 0, 0),
+        ([], [], None, 2, 3),
+        ([0] * 50, [0] * 50, None, 1, 4),
+        (list(range(100)), [0] * 100, None, 100, 3),
+        (list(range(100)), list(range(100)), [5.0] * 100, 100, 100),
+    ],
+)
+def test_odd_logs_give_valid_answers(
+    users: list[int], items: list[int], times: list[float] | None, n_users: int, n_items: int
+) -> None:
+    log = Interactions.of(users, items, times, None, n_users, n_items)
+    model = fitted(log)
+    for exclude_seen in (True, False):
+        found, scores = model.topk(log, 3, exclude_seen=exclude_seen, threads=1)
+        assert found.shape == scores.shape == (n_users, 3)
+        assert ((found >= -1) & (found < n_items)).all()
+        assert not np.isnan(scores).any()
+        n_seen = log.histories().indptr[1:] - log.histories().indptr[:-1]
+        n_left = n_items - (n_seen if exclude_seen else 0)
+        assert ((found >= 0).sum(axis=1) == np.minimum(3, n_left)).all()
+    found, _ = model.similar(np.arange(n_items, dtype=np.int32), 2, threads=1)
+    assert not (found == np.arange(n_items)[:, None]).any()
+
+
+def test_unpacks_what_it_packed() -> None:
+    log = two_tastes(timed=True)
+    model = fitted(log)
+    again = recommender_arrays.unpack(*recommender_arrays.pack(model))
+    for a, b in zip(model.topk(log, 5, threads=1), again.topk(log, 5, threads=1), strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert dict(again.choices) == dict(model.choices)
+
+
+def test_refuses_damaged_lists() -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
+    broken = arrays["lists.indices"].copy()
+    broken[0] = 99
+    with pytest.raises(ValueError, match="beyond the 40 columns"):
+        recommender_arrays.unpack({**arrays, "lists.indices": broken}, about)
+    with pytest.raises(ModelError, match="popularity must hold a whole number"):
+        recommender_arrays.unpack({**arrays, "popularity": -arrays["popularity"]}, about)
+    with pytest.raises(ValueError, match="beyond the 30 columns"):
+        recommender_arrays.unpack({**arrays, "popularity": arrays["popularity"][:30]}, about)
+
+
+def test_takes_a_matrix() -> None:
+    X = csr_array(np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]], np.float32))
+    items, _ = fitted(Interactions.of_matrix(X)).topk(Interactions.of_matrix(X), 1, threads=1)
+    assert items.ravel().tolist() == [2, 1, 0]

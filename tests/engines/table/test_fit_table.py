@@ -1,0 +1,175 @@
+"""The model of a table is chosen on held-out rows, and each kind of model keeps its promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+
+from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.engines.boosting.fit_boosting import BoostingRules
+from sparsenet.engines.table import fit_table, logistic
+from sparsenet.engines.table.held_answers import HeldAnswers
+from sparsenet.engines.table.logistic import LogisticRules
+from sparsenet.engines.table.members import AverageMember, Member
+from sparsenet.engines.table.table_options import TableHoldout, TableOptions
+from sparsenet.engines.table.table_points import TablePoints
+from sparsenet.features.columns.table_encoder import TableEncoder
+from sparsenet.features.targets import Target
+from tests.support.tables import table
+
+QUICK = TableOptions(boosting=BoostingRules(first_rounds=10, most_rounds=10), verbose=False)
+HOW = {"seed": 0, "threads": 1}
+
+
+def planted(n=160, seed=0):
+    """Encoded rows whose class is decided by a number and a category, and the labels."""
+    rng = np.random.default_rng(seed)
+    size, colour = rng.normal(size=n), rng.choice(["red", "green", "blue"], n)
+    frame = table(size=size, colour=colour.astype(object), noise=rng.normal(size=n))
+    encoder = TableEncoder.learn(frame, {})
+    _, labels = Target.learn(np.where(size > 0, colour, "none"))
+    return TablePoints(encoder.rows(frame), *encoder.matrix(frame)), labels
+
+
+POINTS, LABELS = planted()
+
+
+def accuracy(member: Member, points=POINTS, labels=LABELS):
+    return float(np.mean(member.best(points, 1, 1)[0][:, 0] == labels.indices))
+
+
+def test_the_best_method_is_chosen_and_recorded():
+    member, choices, validation = fit_table.fit(POINTS, LABELS, QUICK, exclusive=True, **HOW)
+    assert accuracy(member) > 0.9
+    assert choices["method"].options == ("boosting", "linear", "blend", "network", "tree")
+    assert choices["method"].n == 160  # a small table is held out in turn, as a whole
+    assert "average" in choices
+    assert validation is not None
+    assert validation["accuracy"] > 0.8
+
+
+@pytest.mark.parametrize("method", ["boosting", "linear", "blend", "network", "tree"])
+def test_every_method_answers_in_blocks_as_at_once(method):
+    member, choices, _ = fit_table.fit(POINTS, LABELS, replace(QUICK, method=method), exclusive=True, **HOW)
+    assert member.kind == method
+    assert choices == {}
+    p = member.probabilities(POINTS, 1)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+    labels, best = member.best(POINTS, 2, 1)
+    np.testing.assert_allclose(np.take_along_axis(p, labels.astype(np.int64), 1), best, atol=1e-6)
+    assert (best[:, 0] >= best[:, 1]).all()
+    assert member.probabilities(POINTS.slice(0, 0), 1).shape == (0, LABELS.width)
+
+
+def test_one_seed_gives_equal_models():
+    options = replace(QUICK, holdout=TableHoldout(min_held=32, max_held=32))
+    first, second = (
+        fit_table.fit(POINTS, LABELS, options, exclusive=True, seed=0, threads=threads)[0] for threads in (1, 2)
+    )
+    assert np.array_equal(first.probabilities(POINTS, 1), second.probabilities(POINTS, 2))
+
+
+def test_softmax_regression_is_exact():
+    rules = LogisticRules(steps=1000)
+    ours = logistic.fit(POINTS.rows, LABELS.indices, LABELS.width, rules, cost=1.0)
+    theirs = LogisticRegression(C=1.0, tol=1e-8, max_iter=5000).fit(as_matrix(POINTS.rows), LABELS.indices)
+    np.testing.assert_allclose(ours.probabilities(POINTS.rows), theirs.predict_proba(as_matrix(POINTS.rows)), atol=0.01)
+
+
+def test_held_out_rows_choose_the_cost():
+    noise = np.random.default_rng(0).integers(0, LABELS.width, len(POINTS)).astype(np.int32)
+    fit_on, held = POINTS.rows.slice(0, 100), POINTS.rows.slice(100, 160)
+    models = [
+        logistic.fit(fit_on, labels[:100], LABELS.width, LogisticRules(), held=(held, labels[100:]))
+        for labels in (noise, LABELS.indices)
+    ]
+    assert models[0].cost < models[1].cost
+
+
+def test_dear_methods_are_left_out_with_a_reason():
+    options = replace(QUICK, max_linear=10, max_boosting=10)
+    member, choices, _ = fit_table.fit(POINTS, LABELS, options, exclusive=True, **HOW)
+    assert member.kind in ("blend", "network", "tree")
+    assert "boosting left out: 160 rows x 3 columns x 4 classes" in choices["method"].why
+    assert "linear left out" in choices["method"].why
+    # but they can be asked for
+    options = replace(options, method="boosting")
+    assert fit_table.fit(POINTS, LABELS, options, exclusive=True, **HOW)[0].kind == "boosting"
+
+
+def test_several_labels_a_row():
+    both = np.array([[i, LABELS.width] for i in LABELS.indices]).ravel()
+    matrix = csr_array((np.ones(len(both), np.float32), both, np.arange(0, len(both) + 1, 2)), (160, LABELS.width + 1))
+    labels = Rows.of(matrix)
+    member, choices, validation = fit_table.fit(POINTS, labels, QUICK, exclusive=False, **HOW)
+    assert choices["method"].options == ("blend", "network", "tree")
+    assert "boosting left out: rows may have several labels" in choices["method"].why
+    assert validation is not None
+    assert validation["P@1"] > 0.8
+    assert member.probabilities(POINTS, 1)[:, -1].mean() > 0.5
+    with pytest.raises(ValueError, match="method='linear' cannot learn this table: rows may have several labels"):
+        fit_table.fit(POINTS, labels, replace(QUICK, method="linear"), exclusive=False, **HOW)
+
+
+@pytest.mark.parametrize("n", [1, 2, 19])
+def test_few_rows_hold_nothing_out(n):
+    labels = LABELS.slice(0, n)
+    member, choices, validation = fit_table.fit(POINTS.slice(0, n), labels, QUICK, exclusive=True, **HOW)
+    assert validation is None
+    assert "too few rows" in choices["method"].why
+    assert np.isfinite(member.probabilities(POINTS, 1)).all()
+
+
+def test_one_class():
+    labels = Rows(np.arange(161), np.zeros(160, np.int32), np.ones(160, np.float32), 1)
+    member, choices, _ = fit_table.fit(POINTS, labels, QUICK, exclusive=True, **HOW)
+    assert (member.best(POINTS, 1, 1)[0] == 0).all()
+    assert "there is only one class" in choices["method"].why
+
+
+def test_a_class_of_one_row():
+    labels = np.where(np.arange(160) == 7, LABELS.width, LABELS.indices).astype(np.int32)
+    rare = Rows(LABELS.indptr, labels, LABELS.data, LABELS.width + 1)
+    member, _, _ = fit_table.fit(POINTS, rare, QUICK, exclusive=True, **HOW)
+    assert accuracy(member, labels=rare) > 0.9
+
+
+def test_the_holdout_grows_with_the_table():
+    sizes = TableHoldout()
+    assert sizes.draw(10, 0) == []
+    parts = sizes.draw(1000, 0)
+    assert np.array_equal(np.sort(np.concatenate([part.held for part in parts])), np.arange(1000))
+    assert len(sizes.draw(4000, 0)) == 2
+    for n, n_held in ((10_000, 1000), (30_000, 3000), (10**6, 5000)):
+        (part,) = sizes.draw(n, 0)
+        assert len(part.held) == n_held
+        assert len(np.intersect1d(part.held, part.kept)) == 0
+
+
+def test_a_large_table_keeps_the_model_of_the_decision():
+    holdout = TableHoldout(min_held=10, max_held=10, retrain_share=0.1)
+    options = replace(QUICK, method="linear", holdout=holdout)
+    kept, _, _ = fit_table.fit(POINTS, LABELS, options, exclusive=True, **HOW)
+    again, _, _ = fit_table.fit(
+        POINTS, LABELS, replace(options, holdout=replace(holdout, retrain_share=0)), exclusive=True, **HOW
+    )
+    assert not np.array_equal(kept.model.weights, again.model.weights)  # type: ignore[attr-defined]
+
+
+def test_an_average_is_the_mean_of_two():
+    first, second = (
+        fit_table.fit(POINTS, LABELS, replace(QUICK, method=method), exclusive=True, **HOW)[0]
+        for method in ("boosting", "linear")
+    )
+    both = AverageMember((first, second))
+    expected = (first.probabilities(POINTS, 1) + second.probabilities(POINTS, 1)) / 2
+    np.testing.assert_allclose(both.probabilities(POINTS, 1), expected)
+    assert both.needs_rows
+    assert both.needs_matrix
+    mean = HeldAnswers.of(first, POINTS, 1).mean(HeldAnswers.of(second, POINTS, 1))
+    np.testing.assert_allclose(mean.p.toarray(), expected, atol=1e-6)
+    assert np.array_equal(mean.hits(LABELS), expected.argmax(axis=1) == LABELS.indices)
