@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,17 +14,20 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.memory import check_cells
+from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import choice, n_jobs, optional, switch
+from sparsenet.core.validation import check_weights, choice, n_jobs, optional, switch
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.frames import Frame
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.table import fit_table, table_arrays
 from sparsenet.engines.table.column_effects import ColumnEffect, ColumnMap, TableExplanation, column_effects
 from sparsenet.engines.table.fit_table import FittedTable
+from sparsenet.engines.table.number_flags import choose_flags, flags_of, without
 from sparsenet.engines.table.table_options import METHODS, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
+from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import cells_of_row, framed, history_spec, one_row, table_labels
@@ -32,7 +35,7 @@ from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.label_stats import LabelStats
-from sparsenet.features.targets import Target, check_lengths
+from sparsenet.features.targets import Target, check_lengths, check_points
 from sparsenet.kernels.types import F32, I32, Arrays
 from sparsenet.selection.choose import Decision
 
@@ -70,8 +73,9 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     columns_ : str
         A table of the columns: name, type, number of distinct and missing values, an example, and the reason.
     choices_ : dict
-        The decisions on held-out rows: ``"method"``, and ``"average"`` if two models could be averaged. Each has its
-        options, gain, standard error and number of rows.
+        The decisions on held-out rows: ``"method"``; ``"average"`` if two models could be averaged; and ``"numbers"``
+        if whole numbers repeat, whether they are names, such as flight numbers, or amounts. Each has its options, gain,
+        standard error and number of rows.
     method_ : str
         The model that answers; ``"average"`` for two.
     target_ : str or None
@@ -166,7 +170,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             if options.verbose:
                 print(encoder.describe(), file=sys.stderr, flush=True)
             fitted = self._trained(frame, encoder, learnt, labels, options, seed)
-            return self._adopt(replace(fitted, column=target, label_delimiter=label_delimiter))
+            return self._adopt(dataclasses.replace(fitted, column=target, label_delimiter=label_delimiter))
 
     def _trained(
         self, frame: Frame, encoder: TableEncoder, target: Target, labels: Rows, options: TableOptions, seed: int
@@ -177,11 +181,17 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         exclusive = bool((np.diff(labels.indptr) == 1).all()) and target.kind == "single"
         times = None if encoder.history is None else encoder.history.times(frame)
         how: dict[str, Any] = {"exclusive": exclusive, "seed": seed, "threads": threads, "times": times}
+        training = MemberTraining(options, labels.width, exclusive, seed, threads)
+        dropped, decision = choose_flags(training, points, labels, flags_of(encoder), times)
+        points = dataclasses.replace(points, rows=without(points.rows, dropped))
         member, choices, validation = fit_table.fit(points, labels, options, **how)
+        choices |= {} if decision is None else {"numbers": decision}
         counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
         seen = LabelStats(counts, len(points), None, np.zeros_like(counts), 0)
         sample = np.random.default_rng((seed, 3)).permutation(len(points))[:N_BACKGROUND]
-        return FittedTable(member, target, seen, encoder, points.take(np.sort(sample)), choices, validation)
+        background = points.take(np.sort(sample))
+        fitted = FittedTable(member, target, seen, encoder, background, choices, validation)
+        return dataclasses.replace(fitted, dropped=dropped if dropped.any() else None)
 
     # --- answers ---
 
@@ -203,7 +213,12 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             if self.target_ is None:
                 raise ValueError("y must be given: the model was trained with y, not with the name of a column")
             frame, y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)
-        return super().score(frame, y, sample_weight)
+        points = self._features(frame)
+        _, truth = check_points(points, self._fitted.target.encode(y, drop_unknown=True))
+        if len(points) == 0:
+            raise ValueError("X has no rows: there must be at least one")
+        hits = is_hit(self._best_label(points), truth)
+        return float(np.average(hits, weights=check_weights(sample_weight, len(points))))
 
     def explain(self, row: Any, label: Any = None) -> TableExplanation:
         """Explain the log-odds of a class, by default the best one: what each column of one row added.
@@ -219,7 +234,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         """
         check_is_fitted(self)
         frame, fitted, threads = one_row(row), self._fitted, self._threads()
-        point = TablePoints.of(frame, fitted.encoder, threads)
+        point = fitted.points(frame, threads, whole=True)
         best, p = fitted.member.best(point, 1, threads)
         number = int(best[0, 0]) if label is None else self._number_of(label)
         effects = column_effects(fitted.member, point, fitted.background, self._column_map(), number, threads)
@@ -247,9 +262,18 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def _features(self, X: Any) -> Any:
         """Encode a table; it must have the columns that the model uses."""
         check_is_fitted(self)
-        frame, encoder, member = framed(X), self._fitted.encoder, self._fitted.member
-        needs = {"with_rows": member.needs_rows, "with_matrix": member.needs_matrix}
-        return TablePoints.of(frame, encoder, self._threads(), **needs)
+        return self._fitted.points(framed(X), self._threads())
+
+    @property
+    def validation_(self) -> dict[str, float] | None:
+        """Return the share of held-out rows whose first class is right; None if no rows were held out."""
+        check_is_fitted(self)
+        found = self._fitted.validation
+        return None if found is None else dict(found)
+
+    def _best_of_by_features(self, features: Any, labels: I32, k: int) -> tuple[I32, F32]:
+        """Return the k best of some labels, ascending, for each point, and their probabilities, best first."""
+        return self._fitted.member.best_of(features, labels, k, self._threads())
 
     def _best_by_features(self, features: Any, k: int, n_dropped: int = 0) -> tuple[I32, F32]:
         return self._fitted.member.best(features, k, self._threads(), n_dropped)
@@ -272,7 +296,6 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         self.classes_, self.choices_, self.target_ = fitted.target.classes, self._choices(), fitted.column
         self.label_counts_, self.n_points_ = fitted.seen.label_counts, fitted.seen.n_points
         self.columns_, self.method_ = fitted.encoder.describe(), fitted.member.kind
-        self.validation_ = fitted.validation
         return self
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:

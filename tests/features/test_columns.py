@@ -93,7 +93,7 @@ def test_strings_that_are_no_numbers(text: str) -> None:
 def test_rare_and_new_categories_share_a_feature() -> None:
     encoder = learnt(["x", "x", "y", "y", "rare", "rarer", None], "category")
     assert set(named(encoder, "x")) == {"a = x"}
-    assert named(encoder, "rare") == named(encoder, "new")
+    assert set(named(encoder, "rare")) == {"a = rare", "a = (rare or new)"}
     assert set(named(encoder, "new")) == {"a = (rare or new)"}
     assert set(named(encoder, "n/a")) == set(named(encoder, None)) == {"a = (missing)"}
 

@@ -185,3 +185,10 @@ def test_refuses_lists_as_events() -> None:
 def test_refuses_impossible_specifications(change: dict) -> None:
     with pytest.raises(ValueError, match="history"):
         HistorySpec(**{"key": "user", "time": "when", "columns": ("item",), **change})
+
+
+def test_refuses_histories_that_do_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = TableEncoder.learn(log(), {}, history=SPEC)
+    monkeypatch.setattr("sparsenet.features.columns.history.available_memory", lambda: 10_000)
+    with pytest.raises(MemoryError, match=r"looking back on 3 events of 200 rows needs 24.0 kB, but only 10.0 kB"):
+        encoder.rows(log())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from sparsenet.core.rows import as_matrix
 from sparsenet.features.columns.encoder_arrays import pack, unpack
 from sparsenet.features.columns.table_encoder import ROWS_AT_A_TIME, TableEncoder
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage import load, save
 from sparsenet.storage.format import ModelError
 from tests.support.tables import mixed_table, table
 
@@ -180,18 +184,36 @@ def test_saves_and_restores() -> None:
     assert encoder.describe() == again.describe()
 
 
+def described(arrays: Arrays) -> list[dict[str, Any]]:
+    """The JSON of the columns of a packed encoder."""
+    return json.loads(arrays["columns"].tobytes())
+
+
+def with_description(arrays: Arrays, columns: object) -> Arrays:
+    return {**arrays, "columns": np.frombuffer(json.dumps(columns).encode(), np.uint8)}
+
+
+@pytest.mark.slow
+def test_saves_thousands_of_columns(tmp_path: Path) -> None:
+    frame = table(**{f"x{i}": np.array([1.0, 2.0, 4.0]) for i in range(6000)})
+    encoder = TableEncoder.learn(frame, {})
+    save(tmp_path / "model", *pack(encoder))
+    arrays, about = load(tmp_path / "model")
+    assert np.array_equal(unpack(arrays, about).rows(frame).data, encoder.rows(frame).data)
+
+
 def test_refuses_missing_arrays_and_fields() -> None:
     arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
     for name in arrays:
         with pytest.raises(ModelError):
             unpack({key: array for key, array in arrays.items() if key != name}, about)
-    for number, column in enumerate(about["columns"]):
+    for number, column in enumerate(described(arrays)):
         for field in column["state"]:
             state = {key: value for key, value in column["state"].items() if key != field}
-            damaged = [*about["columns"]]
+            damaged = described(arrays)
             damaged[number] = {**column, "state": state}
             with pytest.raises(ModelError):
-                unpack(arrays, {"columns": damaged})
+                unpack(with_description(arrays, damaged), about)
 
 
 def test_refuses_arrays_of_another_type_or_shape() -> None:
@@ -202,14 +224,37 @@ def test_refuses_arrays_of_another_type_or_shape() -> None:
                 unpack({**arrays, name: damaged}, about)
 
 
+def test_refuses_arrays_that_are_cut_elsewhere() -> None:
+    arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
+    for name in [name for name, array in arrays.items() if name.startswith("starts.") and array[-1]]:
+        for damaged in (arrays[name][1:], arrays[name] + 1, -arrays[name], arrays[name][::-1].copy()):
+            with pytest.raises(ModelError):
+                unpack({**arrays, name: damaged}, about)
+
+
 @pytest.mark.parametrize(
     "change", [{"type": "number"}, {"type": "x"}, {"type": ["x"]}, {"name": 3}, {"name": "stars"}, {"summary": {}}]
 )
 def test_refuses_edited_columns(change: dict[str, object]) -> None:
     arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
-    edited = [{**about["columns"][3], **change} if i == 3 else column for i, column in enumerate(about["columns"])]
+    edited = described(arrays)
+    edited[3] |= change
     with pytest.raises(ModelError):
-        unpack(arrays, {"columns": edited})
+        unpack(with_description(arrays, edited), about)
+
+
+@pytest.mark.parametrize("columns", [None, {}, [], [3], "x", [[[]]] * 11])
+def test_refuses_descriptions_of_another_form(columns: object) -> None:
+    arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
+    with pytest.raises(ModelError):
+        unpack(with_description(arrays, columns), about)
+
+
+def test_refuses_descriptions_that_are_no_json() -> None:
+    arrays, about = pack(TableEncoder.learn(mixed_table(), {}))
+    for text in (b"", b"{", b"\xff", b"[" * 100_000):
+        with pytest.raises(ModelError):
+            unpack({**arrays, "columns": np.frombuffer(text, np.uint8)}, about)
 
 
 def test_refuses_a_table_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,15 +13,19 @@ from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
 from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.members import AverageMember, Member
+from sparsenet.engines.table.number_flags import without
 from sparsenet.engines.table.table_options import METHODS, ONE_CLASS_ONLY, Labelled, Setting, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import OF_BLEND, MemberTraining
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target
-from sparsenet.kernels.types import F64
+from sparsenet.kernels.types import F64, Bools
 from sparsenet.selection.choose import Decision, Option, choose
 from sparsenet.selection.holdout import Holdout
+
+if TYPE_CHECKING:
+    from sparsenet.data.frames import Frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +48,8 @@ class FittedTable:
         Measures on held-out rows, by name.
     column, label_delimiter : str, optional
         The column of classes, and what separates several classes in its cells.
+    dropped : ndarray of bool, optional
+        Features that the model does without.
     """
 
     member: Member
@@ -54,6 +61,13 @@ class FittedTable:
     validation: Mapping[str, float] | None = None
     column: str | None = None
     label_delimiter: str | None = None
+    dropped: Bools | None = None
+
+    def points(self, frame: Frame, threads: int, *, whole: bool = False) -> TablePoints:
+        """Encode a frame: the parts that the model needs, or both."""
+        rows, matrix = whole or self.member.needs_rows, whole or self.member.needs_matrix
+        found = TablePoints.of(frame, self.encoder, threads, with_rows=rows, with_matrix=matrix)
+        return found if self.dropped is None else replace(found, rows=without(found.rows, self.dropped))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +168,7 @@ def _chosen(
     measured: dict[str, Measured], truth: Rows, options: TableOptions, left_out: Mapping[str, str], *, exclusive: bool
 ) -> tuple[tuple[str, ...], dict[str, Decision]]:
     """Choose one method, or the average of the best two where each row has one label."""
-    rule = options.better if exclusive else replace(options.better, metric="mean of P@1, P@3 and P@5")
+    rule = options.rule(exclusive=exclusive)
     named = [Option(method, method) for method in measured]
     decision = choose(named, lambda method: measured[method].score, rule)
     reasons = "".join(f"; {method} left out: {why}" for method, why in left_out.items())

@@ -69,6 +69,16 @@ class Member(ABC):
             values.append(likely)
         return np.concatenate(labels), np.concatenate(values)
 
+    def best_of(self, points: TablePoints, labels: I32, k: int, threads: int) -> tuple[I32, F32]:
+        """Return the k best of some labels for each point and their probabilities, (n, k) each, best first."""
+        found, values = [np.empty((0, k), np.int32)], [np.empty((0, k), np.float32)]
+        for block in self.blocks(points):
+            p = self.dense(block, threads)[:, labels]
+            own, likely = best_first(p, k, np.broadcast_to(labels, p.shape), p)
+            found.append(own)
+            values.append(likely)
+        return np.concatenate(found), np.concatenate(values)
+
 
 @dataclass(frozen=True, eq=False)
 class LinearMember(Member):

@@ -58,6 +58,8 @@ def pack(fitted: FittedTable, parameters: dict[str, Any], *, small: bool = False
     member, about_member = _pack_member(fitted.member, small=small)
     background, about_background = _pack_points(fitted.background)
     arrays = {**labels, "counts": fitted.seen.label_counts, **pack_part("encoder", encoder)}
+    if fitted.dropped is not None:
+        arrays["dropped"] = fitted.dropped
     arrays |= {**pack_part("member", member), **pack_part("background", background)}
     return arrays, {
         "model": KIND,
@@ -90,7 +92,10 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     if not isinstance(column, str | None) or not isinstance(delimiter, str | None):
         raise ModelError(f"the column of classes and its delimiter must be names, got {column!r} and {delimiter!r}")
     validation = tree_arrays.unpack_validation(metadata)
-    fitted = FittedTable(member, target, seen, encoder, background, choices, validation, column, delimiter)
+    dropped = arrays.get("dropped")
+    if dropped is not None and (dropped.dtype != np.bool_ or dropped.shape != (n_features(encoder),)):
+        raise ModelError(f"dropped must hold a bool for each of {n_features(encoder)} features, got {dropped.shape}")
+    fitted = FittedTable(member, target, seen, encoder, background, choices, validation, column, delimiter, dropped)
     return metadata["parameters"], fitted
 
 

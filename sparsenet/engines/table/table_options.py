@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +87,10 @@ class TableOptions:
     linear: LogisticRules = field(default_factory=LogisticRules)
     max_linear: float = 3e7
     max_boosting: float = 3e7
+
+    def rule(self, *, exclusive: bool) -> Rule:
+        """Return the evidence for another option than the first, by the scores of `HeldAnswers`."""
+        return self.better if exclusive else replace(self.better, metric="mean of P@1, P@3 and P@5")
 
     def left_out(self, points: TablePoints, labels: Rows, *, exclusive: bool) -> dict[str, str]:
         """Return the methods to leave out under "auto", and why."""

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_unicode
 from sparsenet.features.columns.cells import Cells, DistinctCells, shown
-from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
-from sparsenet.kernels.types import F32, F64, I64, Arrays, Bools
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
+from sparsenet.kernels.types import F32, F64, I32, I64, Arrays, Bools
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
@@ -138,12 +137,12 @@ class CategoryColumn(ColumnEncoder):
         """Number of sparse features."""
         return self.categories.n_codes
 
-    def part(self, cells: Cells, threads: int) -> Rows:
-        """Return a flag for the category of each cell, and another one for a rare category."""
+    def block(self, cells: Cells) -> tuple[I32, F32]:
+        """Return a flag for the category of each cell, and that of new categories for a rare one."""
         number, known = self._numbers_of(cells), self.categories
         features = np.column_stack((number, np.full(len(cells), known.pooled))).astype(np.int32)
-        flags = np.column_stack((known.weights[number], known.weights[known.pooled] * known.is_rare[number]))
-        return padded(features, flags.astype(np.float32), self.n_features)
+        weights = np.column_stack((known.weights[number], known.weights[known.pooled] * known.is_rare[number]))
+        return features, weights.astype(np.float32)
 
     def _numbers_of(self, cells: Cells) -> I64:
         distinct = cells.texts()
@@ -161,8 +160,10 @@ class CategoryColumn(ColumnEncoder):
         code = np.where(number == self.categories.missing, np.nan, np.minimum(number, MAX_CODES - 1))
         if len(self.codes) == 1:
             return code[:, None]
-        counts = np.concatenate((self.categories.counts, (1, np.nan)))
-        return np.column_stack((code, np.log(counts)[number]))
+        is_frequent = number < len(self.categories)
+        counts = self.categories.counts[np.where(is_frequent, number, 0)]
+        frequency = np.where(is_frequent, np.log(counts), 0.0)
+        return np.column_stack((code, np.where(number == self.categories.missing, np.nan, frequency)))
 
     def feature_name(self, feature: int) -> str:
         """Return the name of a feature."""

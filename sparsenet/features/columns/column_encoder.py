@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -52,9 +52,16 @@ class ColumnEncoder(ABC):
     def n_features(self) -> int:
         """Number of sparse features."""
 
-    @abstractmethod
+    def block(self, cells: Cells) -> tuple[I32, F32] | None:
+        """Return the features of cells, numbered from 0, and their values, (n, w) each; None if w would vary.
+
+        A value of zero is no feature.
+        """
+        return None
+
     def part(self, cells: Cells, threads: int) -> Rows:
-        """Return the sparse features of cells, numbered from 0."""
+        """Return the sparse features of cells, numbered from 0, of a column without a `block`."""
+        raise NotImplementedError(f"columns of the type {self.type!r} have no part")
 
     @property
     def codes(self) -> tuple[bool, ...]:
@@ -85,6 +92,34 @@ def padded(indices: I32, values: F32, width: int) -> Rows:
     indptr = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.count_nonzero(keep, axis=1), out=indptr[1:])
     return Rows(indptr, indices[keep], values[keep], width)
+
+
+def encoded(columns: Sequence[ColumnEncoder], cells: Sequence[Cells], n: int, threads: int) -> Rows:
+    """Return the features of columns of `n` cells, those of each after those of the one before."""
+    parts: list[Rows] = []
+    features: list[I32] = []
+    values: list[F32] = []
+    width = 0
+
+    def finish() -> None:
+        """Turn the blocks so far into one part: a call for each column would take long for a single row."""
+        if features:
+            parts.append(padded(np.concatenate(features, axis=1), np.concatenate(values, axis=1), width))
+            features.clear()
+            values.clear()
+
+    for column, own in zip(columns, cells, strict=True):
+        block = column.block(own)
+        if block is None:
+            finish()
+            parts.append(column.part(own, threads))
+            width = 0
+        else:
+            features.append(block[0] + np.int32(width))
+            values.append(block[1])
+            width += column.n_features
+    finish()
+    return side_by_side(parts, n)
 
 
 def side_by_side(parts: list[Rows], n: int) -> Rows:

@@ -200,7 +200,7 @@ def infer_type(profile: ColumnProfile, rules: InferenceRules = RULES) -> Inferre
 def _of_numbers(profile: ColumnProfile, rules: InferenceRules, why: str = "numbers") -> InferredType:
     numbers, _ = numbers_in(profile.cells)
     is_long = len(numbers) >= rules.min_unique_rows
-    if is_long and not np.isnan(numbers).any() and (np.diff(numbers) == 1).all() and numbers[0] in (0, 1):
+    if is_long and np.array_equal(numbers, np.arange(len(numbers)) + numbers[0]) and numbers[0] in (0, 1):
         return InferredType(type="ignore", why="the numbers of the rows")
     return InferredType(type="number", why=why)
 
@@ -265,8 +265,16 @@ def _of_strings(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
     if words >= rules.min_words and n < rules.max_text_repetition * n_distinct and n >= rules.min_unique_rows:
         return InferredType(type="text", why=f"{words:.1f} words a cell, {n_distinct:,} distinct")
     if n_distinct > rules.max_unique_share * n and n >= rules.min_unique_rows:
-        return InferredType(type="ignore", why=f"ids: {n_distinct:,} distinct values in {n:,} cells")
+        return _of_unique(texts, f"{n_distinct:,} distinct values in {n:,} cells")
     return InferredType(type="category", why=f"{n_distinct:,} distinct strings")
+
+
+def _of_unique(texts: list[str], why: str) -> InferredType:
+    """Return ids for strings of one length or with digits, else text: the parts of names may help."""
+    with_digits = np.mean([any(character.isdigit() for character in text) for text in texts])
+    if with_digits >= 0.5 or len({len(text) for text in texts}) == 1:
+        return InferredType(type="ignore", why=f"ids: {why}")
+    return InferredType(type="text", why=f"names: {why}")
 
 
 def _separator(texts: list[str], rules: InferenceRules) -> str | None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet.core.rows import Rows
 from sparsenet.core.validation import boolean, choice
 from sparsenet.features.columns.cell_dates import ORDERS, Moments, moments_in
 from sparsenet.features.columns.cells import Cells
-from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
 from sparsenet.features.columns.number_column import NumberBasis
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
 from sparsenet.storage.format import ModelError
@@ -66,7 +65,7 @@ class DateColumn(ColumnEncoder):
         """Number of sparse features."""
         return self.basis.n_features + sum(PARTS[part] for part in self.parts) + 2 * len(self.cycles)
 
-    def part(self, cells: Cells, threads: int) -> Rows:
+    def block(self, cells: Cells) -> tuple[I32, F32]:
         """Return the features of the dates in cells."""
         moments = checked_moments(cells, self.order, is_strict=self.is_strict)
         there = (~np.isnat(moments)).astype(np.float32)
@@ -81,7 +80,7 @@ class DateColumn(ColumnEncoder):
                 (features, (np.column_stack((np.sin(angle), np.cos(angle))) * there[:, None]).astype(np.float32))
             )
             first += 2
-        return _joined_blocks(blocks, first)
+        return np.concatenate([own for own, _ in blocks], axis=1), np.concatenate([own for _, own in blocks], axis=1)
 
     @property
     def codes(self) -> tuple[bool, ...]:
@@ -170,9 +169,3 @@ def _angles(moments: Moments, cycles: tuple[str, ...]) -> list[F64]:
     ticks, year = there.view(np.int64), there.astype("datetime64[Y]").astype("datetime64[us]").view(np.int64)
     share = {"day of the year": (ticks - year) / (365.25 * _DAY), "time of day": ticks % _DAY / _DAY}
     return [2 * np.pi * share[cycle] for cycle in cycles]
-
-
-def _joined_blocks(blocks: list[tuple[I32, F32]], width: int) -> Rows:
-    """Join blocks of features and values."""
-    features, values = zip(*blocks, strict=True)
-    return padded(np.concatenate(features, axis=1), np.concatenate(values, axis=1), width)

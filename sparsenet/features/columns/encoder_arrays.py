@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparsenet.core.validation import first_repeated, integer
 from sparsenet.features.columns.category_column import CategoryColumn
@@ -33,28 +38,34 @@ ENCODERS: dict[str, type[ColumnEncoder]] = {
 
 
 def pack(encoder: TableEncoder) -> tuple[Arrays, dict[str, Any]]:
-    """Convert an encoder to arrays and JSON."""
-    arrays: Arrays = {}
-    columns = []
-    for number, column in enumerate(encoder.columns):
-        own, about = column.state()
-        arrays |= {f"columns.{number}.{name}": array for name, array in own.items()}
-        columns.append({"name": column.name, "type": column.type, "summary": asdict(column.summary), "state": about})
+    """Convert an encoder to arrays and JSON.
+
+    The arrays of all columns lie behind each other, and so does their JSON in an array of bytes: a manifest with the
+    state of each of ten thousand columns would be too large.
+    """
+    states = [column.state() for column in encoder.columns]
+    columns = [
+        {"name": column.name, "type": column.type, "summary": asdict(column.summary), "state": about}
+        for column, (_, about) in zip(encoder.columns, states, strict=True)
+    ]
+    arrays: Arrays = {"columns": np.frombuffer(json.dumps(columns).encode(), np.uint8)}
+    for name in sorted({name for own, _ in states for name in own}):
+        there = [own[name] for own, _ in states if name in own]
+        arrays[f"columns.{name}"] = np.concatenate(there)
+        arrays[f"starts.{name}"] = np.cumsum([0, *(len(own.get(name, ())) for own, _ in states)], dtype=np.int64)
     if encoder.history is None:
-        return arrays, {"columns": columns}
+        return arrays, {"n_columns": len(columns)}
     own, about = encoder.history.state()
-    return {**arrays, **{f"history.{name}": array for name, array in own.items()}}, {
-        "columns": columns,
-        "history": about,
-    }
+    history = {f"history.{name}": array for name, array in own.items()}
+    return {**arrays, **history}, {"n_columns": len(columns), "history": about}
 
 
 def unpack(arrays: Arrays, about: Mapping[str, Any]) -> TableEncoder:
     """Restore and check what `pack` packed; anything damaged is a `ModelError`."""
     try:
-        columns = tuple(_column(arrays, number, saved) for number, saved in enumerate(about["columns"]))
+        columns = _columns(arrays, integer("n_columns", about["n_columns"], 0))
         history = History.restore(under(arrays, "history."), about["history"]) if "history" in about else None
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         if isinstance(error, ModelError):
             raise
         raise ModelError(f"the columns of the model are damaged: {error!r}") from error
@@ -68,12 +79,33 @@ def unpack(arrays: Arrays, about: Mapping[str, Any]) -> TableEncoder:
     return TableEncoder(columns, history)
 
 
-def _column(arrays: Arrays, number: int, saved: Mapping[str, Any]) -> ColumnEncoder:
+def _columns(arrays: Arrays, n: int) -> tuple[ColumnEncoder, ...]:
+    """Restore all columns."""
+    if arrays["columns"].dtype != np.uint8 or arrays["columns"].ndim != 1:
+        raise ModelError("the description of the columns must be bytes")
+    saved = json.loads(arrays["columns"].tobytes())
+    if not isinstance(saved, list) or len(saved) != n:
+        raise ModelError(f"the model describes other than its {n} columns")
+    found = {
+        name: _parts(name, array, arrays[f"starts.{name}"], n) for name, array in under(arrays, "columns.").items()
+    }
+    return tuple(_column(one, {name: parts[i] for name, parts in found.items()}) for i, one in enumerate(saved))
+
+
+def _parts(name: str, array: NDArray[Any], starts: NDArray[Any], n: int) -> list[NDArray[Any]]:
+    """Cut an array into the parts of the columns."""
+    is_valid = array.ndim == 1 and starts.dtype == np.int64 and starts.shape == (n + 1,)
+    if not is_valid or starts[0] != 0 or starts[-1] != len(array) or (np.diff(starts) < 0).any():
+        raise ModelError(f"starts.{name} must rise from 0 to the length of columns.{name}, in {n} steps")
+    return [array[begin:end] for begin, end in pairwise(starts.tolist())]
+
+
+def _column(saved: Mapping[str, Any], own: Arrays) -> ColumnEncoder:
     """Restore one column."""
-    name, kind, prefix = saved["name"], saved["type"], f"columns.{number}."
+    name, kind = saved["name"], saved["type"]
     if not isinstance(name, str) or kind not in ENCODERS:
         raise ModelError(f"column {name!r} has the type {kind!r}, which is none of {', '.join(ENCODERS)}")
-    column = ENCODERS[kind].restore(name, _summary(saved["summary"]), under(arrays, prefix), saved["state"])
+    column = ENCODERS[kind].restore(name, _summary(saved["summary"]), own, saved["state"])
     if column.type != kind:
         raise ModelError(f"column {name!r} has the type {kind!r} and the state of {column.type!r}")
     return column

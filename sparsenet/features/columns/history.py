@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import in_words
 from sparsenet.core.validation import first_repeated, integer
 from sparsenet.data.frames import Frame
 from sparsenet.features.columns.category_column import Categories, checked_texts
@@ -126,15 +128,21 @@ class History:
         """
         key, time, events = self._events(frame)[1:]
         keys = np.unique(key[key >= 0])
-        looks = [
-            own.of_keys(keys).joined(more).before(key, time, self.spec.n)
-            for own, more in zip(self.tracks, events, strict=True)
-        ]
+        tracks = [own.of_keys(keys).joined(more) for own, more in zip(self.tracks, events, strict=True)]
+        self._check_memory(len(frame), min(self.spec.n, tracks[0].longest()))
+        looks = [track.before(key, time, self.spec.n) for track in tracks]
         there = looks[0].code >= 0
         since = (time - looks[0].time[:, 0]) / (_MICROSECONDS_A_DAY if self.order else 1)
         numbers = np.count_nonzero(there, axis=1).astype(np.float64)
         columns = [numbers, np.where(there[:, 0], since, np.nan), *(look.code for look in looks[1:])]
         return dict(zip(self.derived, columns, strict=True))
+
+    def _check_memory(self, n: int, length: int) -> None:
+        """Refuse to look back on so many events that their numbers and times do not fit into memory."""
+        needed, available = 8 * n * length * (4 + len(self.values)), available_memory()
+        if needed > available:
+            found = f"{in_words(needed)}, but only {in_words(available)} are available"
+            raise MemoryError(f"looking back on {length} events of {n:,} rows needs {found}: lower the history's n")
 
     @cached_property
     def derived(self) -> list[str]:

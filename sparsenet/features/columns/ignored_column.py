@@ -6,10 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from sparsenet.core.rows import Rows
-from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
 from sparsenet.kernels.types import Arrays
 
@@ -24,10 +20,6 @@ class IgnoredColumn(ColumnEncoder):
     def n_features(self) -> int:
         """No features."""
         return 0
-
-    def part(self, cells: Cells, threads: int) -> Rows:
-        """Return empty rows."""
-        return Rows(np.zeros(len(cells) + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
 
     def feature_name(self, feature: int) -> str:
         """Refuse: there are no features."""

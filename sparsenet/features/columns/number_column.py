@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.rows import Rows
 from sparsenet.core.validation import boolean, real
 from sparsenet.features.columns.category_column import rarity_weights
 from sparsenet.features.columns.cell_numbers import numbers_in
 from sparsenet.features.columns.cells import Cells
-from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, padded
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
 from sparsenet.storage.format import ModelError
 
@@ -72,18 +71,19 @@ class NumberBasis:
     def block(self, numbers: F64) -> tuple[I32, F32]:
         """Return the features of numbers and their values, (n, 4) each; a value of zero is no entry."""
         features, values = np.zeros((len(numbers), 4), np.int32), np.zeros((len(numbers), 4), np.float32)
-        missing = np.isnan(numbers)
+        missing, knots = np.isnan(numbers), self.knots
         features[:, 1], values[:, 1] = 1, missing
-        if len(self.knots) < 2:
+        if len(knots) < 2:
             return features, values
-        x = np.clip(np.where(missing, self.knots[0], numbers), self.knots[0], self.knots[-1])
+        x = np.fmin(np.fmax(numbers, knots[0]), knots[-1])  # a missing number becomes the lowest
         score = (np.arcsinh((x - self.centre) / self.spread) - self.mean) / self.deviation
-        left = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, len(self.knots) - 2)
-        share = (x - self.knots[left]) / self._gaps[left]
-        there = ~missing
-        values[:, 0] = np.clip(score, -MAX_SCORE, MAX_SCORE) * there
-        features[:, 2], values[:, 2] = left + 2, (1 - share) * there
-        features[:, 3], values[:, 3] = left + 3, share * there
+        left = np.searchsorted(knots[1:-1], x, side="right")
+        share = (x - knots[left]) / self._gaps[left]
+        features[:, 2], features[:, 3] = left + 2, left + 3
+        values[:, 0] = np.minimum(np.maximum(score, -MAX_SCORE), MAX_SCORE)
+        values[:, 2], values[:, 3] = 1 - share, share
+        if missing.any():
+            values[missing] = (0, 1, 0, 0)
         return features, values
 
     @cached_property
@@ -178,7 +178,7 @@ class NumberColumn(ColumnEncoder):
         """Number of sparse features."""
         return self.basis.n_features + len(self.values)
 
-    def part(self, cells: Cells, threads: int) -> Rows:
+    def block(self, cells: Cells) -> tuple[I32, F32]:
         """Return the features of the numbers in cells."""
         numbers = checked_numbers(cells, is_strict=self.is_strict)
         features, values = self.basis.block(numbers)
@@ -186,7 +186,7 @@ class NumberColumn(ColumnEncoder):
             place = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
             features = np.column_stack((features, (place + self.basis.n_features).astype(np.int32)))
             values = np.column_stack((values, self.weights[place] * (self.values[place] == numbers)))
-        return padded(features, values, self.n_features)
+        return features, values
 
     @property
     def codes(self) -> tuple[bool, ...]:

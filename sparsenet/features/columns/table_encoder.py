@@ -16,7 +16,7 @@ from sparsenet.data.frames import Frame
 from sparsenet.features.columns.category_column import CategoryColumn
 from sparsenet.features.columns.cell_dates import ORDERS
 from sparsenet.features.columns.cells import Cells
-from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, side_by_side
+from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary, encoded
 from sparsenet.features.columns.column_types import (
     ColumnProfile,
     InferredType,
@@ -138,7 +138,7 @@ class TableEncoder:
         blocks: list[Rows] = []
         for part in _slices(len(frame)):
             blocks.append(self._block(cells, part, threads))
-            if part.start == 0:
+            if part.start == 0 and part.stop < len(frame):
                 _check_memory(len(frame), blocks[0])
         if len(blocks) == 1:
             return blocks[0]
@@ -148,8 +148,7 @@ class TableEncoder:
         return Rows(np.concatenate(indptr), indices, data, self.n_features)
 
     def _block(self, cells: list[Cells], part: slice, threads: int) -> Rows:
-        parts = [column.part(own.take(part), threads) for column, own in zip(self.used, cells, strict=True)]
-        rows = side_by_side(parts, part.stop - part.start)
+        rows = encoded(self.used, [own.take(part) for own in cells], part.stop - part.start, threads)
         np.multiply(rows.data, SCALE, out=rows.data)
         return rows
 
@@ -214,7 +213,7 @@ def _check_memory(n: int, first: Rows) -> None:
     """Refuse to encode `n` rows like the first ones if they do not fit into memory, in blocks and then joined."""
     size = first.indices.nbytes + first.data.nbytes + first.indptr.nbytes
     needed, available = 2 * size * n // max(len(first), 1), available_memory()
-    if n > len(first) and needed > available:
+    if needed > available:
         found = f"{in_words(needed)}, but only {in_words(available)} are available"
         raise MemoryError(
             f"encoding {n:,} rows of a table needs {found}: ignore columns, texts first, or use fewer rows"

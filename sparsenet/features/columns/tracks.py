@@ -104,6 +104,10 @@ class Track:
             found[order[own] - len(more)] = ~own[first[own]]
         return found
 
+    def longest(self) -> int:
+        """Return the largest number of events of one key."""
+        return int(np.unique(self.key, return_counts=True)[1].max(initial=0))
+
     def before(self, key: I64, time: F64, n: int) -> Look:
         """Return the last `n` events of each key that are earlier than each time; a key of -1 has none."""
         place = self._places(key, time)

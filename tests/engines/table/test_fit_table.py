@@ -63,6 +63,9 @@ def test_every_method_answers_in_blocks_as_at_once(method):
     np.testing.assert_allclose(np.take_along_axis(p, labels.astype(np.int64), 1), best, atol=1e-6)
     assert (best[:, 0] >= best[:, 1]).all()
     assert member.probabilities(POINTS.slice(0, 0), 1).shape == (0, LABELS.width)
+    some, values = member.best_of(POINTS, np.array([1, 3], np.int32), 1, 1)
+    np.testing.assert_allclose(values[:, 0], p[:, [1, 3]].max(axis=1), atol=1e-6)
+    assert set(some.ravel().tolist()) <= {1, 3}
 
 
 def test_one_seed_gives_equal_models():
