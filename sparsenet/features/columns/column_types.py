@@ -61,6 +61,7 @@ class InferenceRules:
 
 
 RULES = InferenceRules()
+_LISTS = {list, tuple, set, np.ndarray}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ class ColumnProfile:
     @classmethod
     def of(cls, cells: Cells) -> ColumnProfile:
         """Count the distinct values of cells; cells with lists are not counted."""
-        if any(isinstance(cell, list | tuple | set | np.ndarray) for cell in _objects(cells)):
+        if cells.values.dtype.kind == "O" and not _LISTS.isdisjoint(map(type, cells.values.tolist())):
             shows = [repr(cell) if not is_missing_cell(cell) else None for cell in cells.values.tolist()]
             flat = np.empty(len(shows), object)
             flat[:] = shows
@@ -105,7 +106,9 @@ class ColumnProfile:
     @cached_property
     def are_missing(self) -> NDArray[np.bool_]:
         """The mask of distinct values that mark a missing cell."""
-        values = self.distinct.values
+        values, kind = self.distinct.values, self.cells.values.dtype.kind
+        if kind in "biuf":  # in a tenth of the time
+            return np.isnan(np.array(values, np.float64))
         return np.fromiter((is_missing_cell(value) for value in values), bool, len(values))
 
     @cached_property
@@ -297,7 +300,3 @@ def _most_frequent_separator(profile: ColumnProfile) -> str | None:
     counts = {separator: sum(separator in text for text in texts) for separator in SEPARATORS}
     best = max(SEPARATORS, key=counts.__getitem__)
     return best if counts[best] else None
-
-
-def _objects(cells: Cells) -> list[Any]:
-    return cells.values.tolist() if cells.values.dtype.kind == "O" else []
