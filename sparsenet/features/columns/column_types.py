@@ -37,12 +37,12 @@ class InferenceRules:
     min_unique_rows : int
         Fewer rows than this cannot show that a column holds ids, or the numbers of the rows.
     min_words : float
-        Strings with at least so many words on average are texts if most of them are distinct.
+        Strings with at least this many words on average are texts if most of them are distinct.
     max_text_repetition : float
         With at most this many rows for each distinct string, strings of several words are texts.
     min_split_share, min_part_repetition : float
         Strings hold several categories if a separator occurs in at least this share of the cells, and each part occurs
-        so many times as often as each whole cell.
+        this many times as often as each whole cell.
     max_part_words : float
         Parts with more words on average are phrases of a text.
     sample : int
@@ -231,7 +231,7 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
 
 
 def _of_parsed_numbers(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
-    """Return the type of strings most of which are numbers."""
+    """Return the type of a column of numbers in strings, with a few other cells."""
     _, strays = numbers_in(profile.cells)
     if not len(strays):
         return _of_numbers(profile, rules, "strings of numbers")
@@ -240,7 +240,7 @@ def _of_parsed_numbers(profile: ColumnProfile, rules: InferenceRules) -> Inferre
 
 
 def _of_dates(profile: ColumnProfile, order: str) -> InferredType:
-    """Return the type of strings most of which are dates."""
+    """Return the type of a column of dates in strings, with a few other cells."""
     _, strays = moments_in(profile.cells, order)
     if not len(strays):
         return InferredType(type="date", why=f"dates, {order}", detail=order)
