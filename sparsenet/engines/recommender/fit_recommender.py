@@ -258,7 +258,7 @@ def _decide(
     choices["dimensions"], _ = with_best(sizes, with_dimensions, prior, rules.better)
     parts = replace(parts, factors=np.ascontiguousarray(parts.factors[:, : choices["dimensions"].value]))
     choices["debias"], measured = with_best(
-        rules.debias, lambda debias: measure(parts.debiased(debias)), prior, rules.better
+        rules.debias, lambda debias: measure(parts.debiased(debias)), prior, rules.clearly_better
     )
     parts = parts.debiased(choices["debias"].value)
     weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.best, is_timed=parts.is_timed)
