@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import in_words
 from sparsenet.core.progress import parts_done
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows
@@ -28,7 +30,7 @@ from sparsenet.engines.recommender.part_weights import (
     with_best,
 )
 from sparsenet.engines.recommender.recommender_parts import N_CANDIDATES, Queries, RecommenderParts
-from sparsenet.engines.recommender.spectrum import leading
+from sparsenet.engines.recommender.spectrum import SPARE, leading
 from sparsenet.features.interactions import Interactions, LogSplit
 from sparsenet.kernels.types import F32, I32, I64, Bools
 from sparsenet.selection.choose import Decision
@@ -40,8 +42,10 @@ _CELLS = 1 << 18
 _MAX_FACTORS = 1 << 26
 #: Entries of all lists of one kind: catalogues of millions of items have shorter lists.
 _MAX_ENTRIES = 1 << 26
+#: Lists and singular vectors of the largest catalogues.
+_FEWEST = 16
 #: Steps of training, for the progress bar.
-_STEPS = ("walk", "regression", "spectral")
+_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -173,17 +177,18 @@ class FittedRecommender:
 
 def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: int) -> FittedRecommender:
     """Fit a recommender to a log: measure settings and weights on held-out events, then learn from all of them."""
+    _check_memory(log, options)
     rules = options.rules
     strategy: LogSplit = "random" if log.times is None else "time"
     kept, held = log.split(strategy, seed, rules.n_users)
-    with parts_done(2 * len(_STEPS), "recommender", options.verbose) as done:
-        decided = None
-        if len(np.unique(held.users)) >= rules.fewest:
+    n_held, decided = len(np.unique(held.users)), None
+    with parts_done(_STEPS * (1 + (n_held >= rules.fewest)), "recommender", options.verbose) as done:
+        if n_held >= rules.fewest:
             trial = _learn(kept, options, seed=seed, threads=threads, done=done)
             decided = _decide(trial, kept, held, options, threads)
         parts = _learn(log, options, seed=seed, threads=threads, done=done)
     if decided is None:
-        why = f"{len(np.unique(held.users))} users could be held out, fewer than {rules.fewest}"
+        why = f"{n_held} users could be held out, and fewer than {rules.fewest} had a hit among the candidates"
         weights = prior_weights(parts)
         return FittedRecommender(parts, weights, choices={"weights": Decision(tuple(weights.tolist()), why)})
     n_factors = decided.choices["dimensions"].value
@@ -198,20 +203,40 @@ def _learn(
     histories = _limited(log, seed)
     users_of = np.bincount(histories.indices, minlength=log.n_items).astype(np.int64)
     per_user = powers(np.diff(histories.indptr), -0.5)
-    length = min(options.list_length, max(16, _MAX_ENTRIES // max(log.n_items, 1)))
+    length = _list_length(log, options)
     near = walk(histories, length, threads)
     done(1)
     by_cosine = scaled(near, np.ones(len(near), np.float32), powers(users_of, -0.5))
     regression = regress(histories, by_cosine, options.shrinkage, threads)
     done(1)
     normal = scaled(histories, per_user, powers(users_of, -0.5))
-    n_factors = min(options.n_factors, max(16, _MAX_FACTORS // max(log.n_items, 1)))
+    n_factors = _n_factors(log, options)
     factors = leading(normal, n_factors, seed=seed, threads=threads).vectors
     done(1)
     timed = log.times is not None
     none = Rows(np.zeros(log.n_items + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), log.n_items)
     successors = transitions(log, length) if timed else none
     return RecommenderParts(near, regression, successors, factors, users_of, _trend(log, users_of))
+
+
+def _list_length(log: Interactions, options: RecommenderOptions) -> int:
+    return min(options.list_length, max(_FEWEST, _MAX_ENTRIES // max(log.n_items, 1)))
+
+
+def _n_factors(log: Interactions, options: RecommenderOptions) -> int:
+    return min(options.n_factors, max(_FEWEST, _MAX_FACTORS // max(log.n_items, log.n_users // 8, 1)))
+
+
+def _check_memory(log: Interactions, options: RecommenderOptions) -> None:
+    """Raise MemoryError before training if the lists and factors do not fit."""
+    lists = 8 * 4 * min(log.n_items * _list_length(log, options), log.n_items**2)  # bytes of an entry, kinds and copies
+    factors = 4 * (3 * log.n_items + log.n_users) * (_n_factors(log, options) + SPARE)
+    needed, available = lists + factors + 64 * len(log), available_memory()
+    if needed > available:
+        raise MemoryError(
+            f"a recommender of {log.n_items:,} items and {log.n_users:,} users needs about {in_words(needed)}, and "
+            f"{in_words(available)} are available: leave out rare items and users"
+        )
 
 
 def _limited(log: Interactions, seed: int) -> Rows:
@@ -258,7 +283,7 @@ def _decide(
     choices["dimensions"], _ = with_best(sizes, with_dimensions, prior, rules.better)
     parts = replace(parts, factors=np.ascontiguousarray(parts.factors[:, : choices["dimensions"].value]))
     choices["debias"], measured = with_best(
-        rules.debias, lambda debias: measure(parts.debiased(debias)), prior, rules.better
+        rules.debias, lambda debias: measure(parts.debiased(debias)), prior, rules.clearly_better
     )
     parts = parts.debiased(choices["debias"].value)
     weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.best, is_timed=parts.is_timed)

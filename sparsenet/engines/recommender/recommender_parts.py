@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, by_row
-from sparsenet.engines.recommender.item_lists import powers, scaled, stacked
+from sparsenet.engines.recommender.item_lists import powers, stacked
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, I32, I64, Bools
 
@@ -94,8 +94,8 @@ class RecommenderParts:
         histories = log.histories()
         ones = Rows(histories.indptr, histories.indices, np.ones_like(histories.data), histories.width)
         counts = log.weighted(np.ones_like(log.weights))
-        totals = np.maximum(np.diff(log.starts), 1).astype(np.float32)
-        shares = scaled(counts, (1 / totals).astype(np.float32), np.ones(self.n_items, np.float32))
+        totals = np.repeat(np.diff(log.starts), np.diff(counts.indptr))
+        shares = replace(counts, data=np.asarray(counts.data / totals, np.float32))
         if not self.is_timed:
             return Queries(ones, ones, shares)
         latest = log.latest()
@@ -196,9 +196,10 @@ class RecommenderParts:
         n = self.n_items
         never = Rows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.full(n, NEVER), n)
         lists = [self.walk, self.regression, self.successors]
-        biased = [Rows(each.indptr, each.indices, each.data * self._factor[each.indices], n) for each in lists]
-        biased = [each.strongest(most, each.data) for each, most in zip(biased, _PROPOSED, strict=True)]
-        return stacked([*biased, never])
+        if self.debias:
+            lists = [replace(each, data=each.data * self._factor[each.indices]) for each in lists]
+        short = [each.strongest(most, each.data) for each, most in zip(lists, _PROPOSED, strict=True)]
+        return stacked([*short, never])
 
     @cached_property
     def _sizes(self) -> F32:

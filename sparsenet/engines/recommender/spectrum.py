@@ -12,7 +12,7 @@ from sparsenet.core.rows import Rows, transpose
 from sparsenet.kernels.types import F32, F64
 
 #: Additional random vectors, which make the last of the wanted ones accurate.
-_SPARE = 32
+SPARE = 32
 #: Passes over the matrix and its transpose: the spectrum of a log falls slowly, so one is too few.
 _PASSES = 4
 #: Directions whose share of the largest variance is below this are noise of float32.
@@ -33,7 +33,7 @@ def leading(rows: Rows, n: int, *, seed: int, threads: int) -> Spectrum:
     so the result does not depend on `threads`.
     """
     flipped = transpose(rows)
-    size = min(n + _SPARE, rows.width, len(rows))
+    size = min(n + SPARE, rows.width, len(rows))
     basis = np.random.default_rng((seed, 5)).standard_normal((rows.width, size), np.float32)
     for _ in range(_PASSES):
         basis = _orthonormal(_product(flipped, _product(rows, basis, threads), threads), threads)
