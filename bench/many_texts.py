@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class OfFeatures(OfTexts):
 
     def __init__(self, threads: int, seed: int, features: Any, *, has_network: bool = True) -> None:
         self.features = features
-        network = None if has_network else "drop"
+        network: Literal["drop"] | None = None if has_network else "drop"
         self.model = BlendClassifier(network=network, n_jobs=threads, random_state=seed, verbose=False)
 
     def train(self, texts: list[str], labels: list[list[str]]) -> None:

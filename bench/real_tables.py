@@ -271,11 +271,11 @@ def _boosted(system: str, X: Any, y: Any, X_test: Any, threads: int, seed: int, 
         else:
             X[name], X_test[name] = text, text_test
     if system == "lightgbm":
-        from lightgbm import LGBMClassifier  # type: ignore[import-not-found]
+        from lightgbm import LGBMClassifier
 
         model = LGBMClassifier(n_jobs=threads, random_state=seed, verbose=-1).fit(X, y)
     else:
-        from catboost import CatBoostClassifier  # type: ignore[import-not-found]
+        from catboost import CatBoostClassifier
 
         model = CatBoostClassifier(
             thread_count=threads, random_seed=seed, verbose=False, cat_features=others, allow_writing_files=False

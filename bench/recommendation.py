@@ -27,19 +27,19 @@ import numpy as np
 from bench.recommendation_peers import SYSTEMS
 from bench.report import head, keep, setting
 from bench.runner import in_child, names, python_of
-from sparsenet.data import read
-from sparsenet.features.interactions import Interactions
+from sparsenet.data import read_xmc
+from sparsenet.features.interactions import Interactions, LogSplit
 
 
 def of_folder(folder: Path) -> dict[str, Any]:
     """Return the histories of a folder's test points as a log, and their labels as items to find."""
     path = next(folder.glob("test.txt*"))
-    data = read(path)
+    data = read_xmc(path)
     log, truth = Interactions.of_matrix(data.X), Interactions.of_matrix(data.Y)
     return arrays(log, np.arange(log.n_users), truth)
 
 
-def of_table(path: Path, split: str) -> dict[str, Any]:
+def of_table(path: Path, split: LogSplit) -> dict[str, Any]:
     """Return the earlier events of a log, and the new items among the later ones."""
     users, items, times = (np.asarray(column) for column in read_columns(path))
     (_, own), (_, taken) = (np.unique(each, return_inverse=True) for each in (users, items))
@@ -51,7 +51,7 @@ def of_table(path: Path, split: str) -> dict[str, Any]:
 
 def read_columns(path: Path) -> list[tuple[str, ...]]:
     """Return the first three columns of a CSV file with a header."""
-    opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
+    opened: Any = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
     with opened(path, "rt", newline="") as file:
         _, *rows = csv.reader(file)
     return list(zip(*rows, strict=True))[:3]

@@ -96,7 +96,7 @@ class UserNeighbors(Scored):
         best = np.argpartition(-near, k - 1, axis=1)[:, :k]
         weights = np.take_along_axis(near, best, axis=1) ** 2
         votes = sparse.csr_array((weights.ravel(), best.ravel(), np.arange(len(users) + 1) * k), shape=near.shape)
-        return (votes @ self.X).toarray()
+        return np.asarray((votes @ self.X).toarray())
 
 
 class ItemLists(Scored):
@@ -127,7 +127,7 @@ class ItemCosine(ItemLists):
     def related(self) -> sparse.csr_array:
         counts = np.asarray(self.X.sum(axis=0)).ravel()
         Z = (self.X @ power(counts, -0.5)).tocsr()
-        return Z.T.tocsr() @ Z
+        return sparse.csr_array(Z.T.tocsr() @ Z)
 
 
 class RP3Beta(ItemLists):
@@ -142,7 +142,7 @@ class RP3Beta(ItemLists):
         back = (power(per_item, -1) @ self.X.T.tocsr()).tocsr()
         forward.data **= self.alpha
         back.data **= self.alpha
-        return (back @ forward @ power(per_item, -self.beta)).tocsr()
+        return sparse.csr_array(back @ forward @ power(per_item, -self.beta))
 
 
 class Ease(Scored):
@@ -156,7 +156,7 @@ class Ease(Scored):
         np.fill_diagonal(self.B, 0)
 
     def score(self, users: np.ndarray) -> np.ndarray:
-        return self.X[users] @ self.B
+        return np.asarray(self.X[users] @ self.B)
 
 
 class Implicit:

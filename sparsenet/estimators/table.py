@@ -220,7 +220,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         hits = is_hit(self._best_label(points), truth)
         return float(np.average(hits, weights=check_weights(sample_weight, len(points))))
 
-    def explain(self, row: Any, label: Any = None) -> TableExplanation:
+    def explain(self, row: Any, label: Any = None) -> TableExplanation:  # type: ignore[override]  # of columns
         """Explain the log-odds of a class, by default the best one: what each column of one row added.
 
         The contributions are Shapley values: the change of the log-odds when a column of an average training row takes

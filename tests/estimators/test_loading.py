@@ -23,12 +23,12 @@ MAKE = {
 
 
 @pytest.mark.parametrize("kind", MAKE, ids=lambda kind: kind.__name__)
-def test_loads_each_model_as_its_class(kind: type, tmp_path: Path) -> None:
-    model = MAKE[kind]()
+def test_loads_each_model_as_its_class(kind: Any, tmp_path: Path) -> None:
+    model: Any = MAKE[kind]()
     points = ["red and round"] if kind is TextClassifier else X
     for directory in (tmp_path / "model", str(tmp_path / "text")):
         model.save(directory)
-        again = sparsenet.load(directory)
+        again: Any = sparsenet.load(directory)
         assert type(again) is kind
         np.testing.assert_array_equal(again.predict_proba(points), model.predict_proba(points))
 

@@ -95,7 +95,7 @@ def test_a_blank_point_gets_the_most_frequent_allowed_labels(model):
 
 
 def test_a_sparse_matrix_allows_labels_of_each_row(model):
-    some = sparse.random_array((20, N_LABELS), density=0.2, rng=np.random.default_rng(0), format="csr")
+    some = sparse.csr_array(sparse.random_array((20, N_LABELS), density=0.2, rng=np.random.default_rng(0)))
     labels, _ = model.topk_numbers(X[:20], 3, only=some)
     chosen = labels >= 0
     assert chosen.sum() == np.minimum(np.diff(some.indptr), 3).sum()

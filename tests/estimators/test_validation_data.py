@@ -1,5 +1,8 @@
 """`validation=` and `callbacks=` of trees and blends."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,7 @@ from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, load
 from sparsenet.metrics import precision_at_k
 from tests.support.planted import X, Y, fast
 
-MODELS = {
+MODELS: dict[str, Callable[[], Any]] = {
     "tree": lambda: TreeClassifier(random_state=0),
     "bare blend": lambda: BlendClassifier(network="drop", random_state=0),
     "blend": lambda: BlendClassifier(network=ExtremeClassifier(hidden=8, epochs=2), random_state=0),

@@ -29,7 +29,7 @@ def interrupted_in(monkeypatch, epoch):
                 raise KeyboardInterrupt
 
     fit = fit_network.fit
-    monkeypatch.setattr(fit_network, "fit", lambda *args, **how: fit(*args, **how, callbacks=[Stop()]))
+    monkeypatch.setattr(fit_network, "fit", lambda *args, **how: fit(*args, **how | {"callbacks": [Stop()]}))
 
 
 def interrupted_at(monkeypatch, at):

@@ -205,7 +205,6 @@ def fit_and_measure(
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
     about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
-    calls: dict[str, Any] = {"callbacks": callbacks} if callbacks else {}
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -217,7 +216,7 @@ def fit_and_measure(
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
                 shared=arrays_of(*points),
-                **calls,
+                callbacks=callbacks,
                 **how,
             )
             if not limited or resumes or network_part.is_kept(network, enough):

@@ -12,7 +12,7 @@ import numpy as np
 import sklearn
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # a dependency of scikit-learn
+from threadpoolctl import threadpool_limits
 
 from sparsenet.engines.boosting.boosted_trees import MAX_CATEGORIES, WORDS, BoostedTrees, Words
 from sparsenet.kernels.types import F64, I32, I64, Bools

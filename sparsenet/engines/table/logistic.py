@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import logsumexp, softmax
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # a dependency of scikit-learn
+from threadpoolctl import threadpool_limits
 
 from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.core.validation import integer

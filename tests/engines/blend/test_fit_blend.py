@@ -13,9 +13,10 @@ from sparsenet.cli import about_model
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import candidates, fit_blend
+from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutSize
 from sparsenet.engines.blend.candidates import UNKNOWN
 from sparsenet.engines.blend.combination import WEIGHTS, WITHOUT_NETWORK, Combination
-from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendHoldout, BlendOptions, HoldoutSize
+from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendOptions
 from sparsenet.engines.network import fit_network
 from sparsenet.engines.network.options import AUTO, NetworkOptions
 from sparsenet.engines.tree import fit_tree

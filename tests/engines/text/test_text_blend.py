@@ -236,7 +236,7 @@ class Choosing(TextClassifier):
     """Compares models of few labels already."""
 
     def _options(self) -> TextOptions:
-        return replace(super()._options(), **self.limits)  # type: ignore[attr-defined]
+        return replace(super()._options(), **self.limits)
 
 
 def choosing(**limits):
