@@ -37,6 +37,7 @@ MAKE = {
     "text network": lambda: TextClassifier(bits=10, method="network", epochs=1, random_state=0, n_jobs=1).fit(
         TEXTS, NAMES
     ),
+    "text blend": lambda: TextClassifier(bits=10, method="blend", epochs=1, random_state=0, n_jobs=1).fit(TEXTS, NAMES),
 }
 #: Every parameter, with a value that `fit` refuses.
 WRONG = {
