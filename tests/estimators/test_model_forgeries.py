@@ -50,6 +50,7 @@ MAKE = {
     "text network": lambda: TextClassifier(bits=10, method="network", epochs=1, random_state=0, n_jobs=1).fit(
         TEXTS, NAMES
     ),
+    "text blend": lambda: TextClassifier(bits=10, method="blend", epochs=1, random_state=0, n_jobs=1).fit(TEXTS, NAMES),
     "recommender": lambda: Recommender(random_state=0, n_jobs=1).fit(LOG),
     "recommender without users": lambda: Recommender(keep_users=False, random_state=0, n_jobs=1).fit(LOG, time=None),
 }
