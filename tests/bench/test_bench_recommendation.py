@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from bench import recommendation
-from bench.recommendation_peers import K, SYSTEMS, scores
+from bench.recommendation_peers import SYSTEMS, K, scores
 
 
 def test_measures_match_their_definitions():
