@@ -7,7 +7,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from sparsenet.data.blocks import line_blocks
+from sparsenet.data.blocks import Block, line_blocks
 from sparsenet.data.dialect import UTF_8
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.sources import OnSkipped, Source
@@ -28,12 +28,14 @@ class Line(NamedTuple):
     number: int
 
 
-def text_lines(source: Source, encoding: str = UTF_8, *, advice: str = ICONV) -> Iterator[Line]:
-    """Yield the decoded lines of a file, without a UTF-8 byte-order mark.
+def text_lines(
+    source: Source, encoding: str = UTF_8, *, advice: str = ICONV, blocks: Iterator[Block] | None = None
+) -> Iterator[Line]:
+    """Yield the decoded lines of a file, or of its remaining `blocks`, without a UTF-8 byte-order mark.
 
     The error for a line in another encoding ends with `advice`.
     """
-    for block in line_blocks(source):
+    for block in line_blocks(source) if blocks is None else blocks:
         for number, line in enumerate(block.text.tobytes().split(b"\n")[:-1], block.first_line):
             yield Line(_decoded(line.removesuffix(b"\r"), encoding, source.name, number, advice), number)
 

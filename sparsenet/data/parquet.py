@@ -21,7 +21,7 @@ _UNREADABLE = (ValueError, OverflowError, LookupError)
 
 def parquet_rows(path: str, columns: TableColumns) -> Iterator[Row]:
     """Yield the rows of a Parquet file. Their `line` is the number of the row, counted from 0."""
-    with _opened(path) as file:
+    with opened(path) as file:
         columns = _by_name(path, file.schema_arrow.names, columns)
         wanted = list(dict.fromkeys(map(str, columns.wanted())))
         row = 0
@@ -42,12 +42,13 @@ def parquet_rows(path: str, columns: TableColumns) -> Iterator[Row]:
 
 def parquet_names(path: str) -> list[str]:
     """Return the names of the columns of a Parquet file."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return list(file.schema_arrow.names)
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[Any]:
+def opened(path: str) -> Iterator[Any]:
+    """Open a Parquet file; errors name it."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from sparsenet.core.validation import first_repeated, is_unicode
+from sparsenet.data.blocks import Block
 from sparsenet.data.columns import Column, TableColumns, joined, quoted_names
 from sparsenet.data.dialect import UTF_8, Dialect
 from sparsenet.data.errors import DataError, cut, quoted
@@ -59,12 +60,15 @@ def table_rows(
 
 
 def table_records(
-    source: Source, table: TableFormat, dialect: Dialect, on_skipped: OnSkipped | None = None
+    source: Source,
+    table: TableFormat,
+    dialect: Dialect,
+    on_skipped: OnSkipped | None = None,
+    blocks: Iterator[Block] | None = None,
 ) -> Iterator[Record]:
-    """Yield the fields of each row of CSV or TSV, including the header."""
-    lines = text_lines(
-        source, dialect.encoding or UTF_8, advice=f"{ICONV}, or pass its encoding, such as encoding='latin-1'"
-    )
+    """Yield the fields of each row of CSV or TSV, including the header; of the remaining `blocks` if given."""
+    advice = f"{ICONV}, or pass its encoding, such as encoding='latin-1'"
+    lines = text_lines(source, dialect.encoding or UTF_8, advice=advice, blocks=blocks)
     how: dict[str, Any] = {"quotes": dialect.has_quotes(table), "on_skipped": on_skipped}
     return delimited_records(lines, source, dialect.separator(table), **how)
 
@@ -81,10 +85,7 @@ def _delimited_rows(
             if header:
                 continue
         if len(fields) != len(names):
-            problem = f"{len(fields)} fields where the first row has {len(names)}; quote fields that hold delimiters"
-            if not many_lines and any('"' in field[:1] + field[-1:] for field in fields):
-                problem += "; a quote does not close in its line: read the file with quotes=True"
-            raise DataError(path, number, problem)
+            raise DataError(path, number, wrong_number_of_fields(fields, len(names), many_lines=many_lines))
         cells: dict[Column, Any] = dict(enumerate(fields))
         cells.update(zip(names, fields, strict=True))
         row = _row_of_line(cells, columns, path, number)
@@ -92,6 +93,14 @@ def _delimited_rows(
         yield row
     if missing:
         _warn_of_missing(path, columns.target, missing)
+
+
+def wrong_number_of_fields(fields: Sequence[str], n_names: int, *, many_lines: bool) -> str:
+    """Describe a row with more or fewer fields than the first; `many_lines` if quoted fields may hold newlines."""
+    problem = f"{len(fields)} fields where the first row has {n_names}; quote fields that hold delimiters"
+    if not many_lines and any('"' in field[:1] + field[-1:] for field in fields):
+        problem += "; a quote does not close in its line: read the file with quotes=True"
+    return problem
 
 
 def _row_of_line(cells: Mapping[Column, Any], columns: TableColumns, path: str, number: int) -> Row:
@@ -116,11 +125,11 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
     for column in columns.wanted():
         if isinstance(column, int) and not 0 <= column < len(names):
             problem = f"there is no column {column}: there are {len(names)}, counted from 0"
-            raise DataError(path, number, f"{problem}{_other_delimiter(fields)}")
+            raise DataError(path, number, f"{problem}{other_delimiter(fields)}")
         if isinstance(column, str) and column not in counts:
             found = ", ".join(quoted(field) for field in fields[:20])
             problem = f"there is no column {column!r}; the first row holds {found}"
-            advice = _other_delimiter(fields) or "; name the columns, or give positions if there is no header"
+            advice = other_delimiter(fields) or "; name the columns, or give positions if there is no header"
             if any("\r" in field for field in fields):
                 advice = "; lines seem to end in carriage returns alone: write them with line feeds"
             raise DataError(path, number, f"{problem}{advice}")
@@ -131,7 +140,7 @@ def _check_columns(names: list[Any], fields: list[str], path: str, number: int, 
         raise DataError(path, number, clash)
 
 
-def _other_delimiter(fields: list[str]) -> str:
+def other_delimiter(fields: Sequence[str]) -> str:
     """Return advice for a first row that seems to use another delimiter; empty if it does not."""
     found = next((delimiter for delimiter in "\t;|," if len(fields) == 1 and delimiter in fields[0]), None)
     return f"; its fields seem to be separated by {found!r}: read it with delimiter={found!r}" if found else ""

@@ -188,6 +188,14 @@ def test_restored_equals_saved(family):
     assert_same(everything(index, hidden), everything(restored, hidden))
 
 
+def test_takes_the_state_of_an_old_pickle():
+    hidden, weight, bias = planted(50, 8, 10)
+    index = built("simhash", weight, bias)
+    old = LSHIndex.__new__(LSHIndex)
+    old.__setstate__({"_frame" if name == "_sphere" else name: value for name, value in vars(index).items()})
+    assert_same(everything(old, hidden), everything(index, hidden))
+
+
 def test_rejects_a_damaged_state():
     _, weight, bias = planted(50, 8, 1)
     index = built("simhash", weight, bias)

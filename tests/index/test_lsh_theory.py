@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 from sparsenet import kernels
 from sparsenet.index.hashing import LSHConfig, LSHIndex
 from sparsenet.index.hashing.families import DWTA, HASH_FAMILIES, SimHash, _permuted
-from sparsenet.index.hashing.frame import Frame
+from sparsenet.index.hashing.sphere import LabelSphere
 
 N_HASHES = 4000
 
@@ -135,9 +135,9 @@ def test_simhash_sums_are_exact_in_float32():
     """The largest products at the greatest width stay below 2**24, where float32 represents every integer."""
     family = SimHash(LSHConfig(n_tables=4, n_bits=8), 8192)
     rng = np.random.default_rng(0)
-    frame = Frame(center=np.zeros(8193, np.float32), radius=50.0)
+    sphere = LabelSphere(center=np.zeros(8193, np.float32), radius=50.0)
     weight, bias = rng.standard_normal((8, 8192)).astype(np.float32), np.ones(8, np.float32)
-    for vectors in (family.label_vectors(frame, weight, bias), family.query_vectors(weight)):
+    for vectors in (family.label_vectors(sphere, weight, bias), family.query_vectors(weight)):
         assert (vectors == np.rint(vectors)).all()
         lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
         assert lengths.max() * np.linalg.norm(family.functions.astype(np.float64), axis=1).max() < 2**24
@@ -146,10 +146,10 @@ def test_simhash_sums_are_exact_in_float32():
 def test_vectors_beyond_the_radius_keep_their_direction():
     config = LSHConfig(n_tables=10, n_bits=16)
     family = HASH_FAMILIES[config.family](config, 32)
-    frame = Frame(center=np.zeros(33, np.float32), radius=1.0)
+    sphere = LabelSphere(center=np.zeros(33, np.float32), radius=1.0)
     weight = np.random.default_rng(0).standard_normal((1, 32)).astype(np.float32)
     weight /= np.linalg.norm(weight)
-    both = family.label_vectors(frame, np.concatenate((weight, 9 * weight)), np.zeros(2, np.float32))
+    both = family.label_vectors(sphere, np.concatenate((weight, 9 * weight)), np.zeros(2, np.float32))
     codes = family.codes(both, 1)
     assert np.unpackbits((codes[:, 0] ^ codes[:, 1]).view(np.uint8)).sum() <= 2
 
@@ -157,8 +157,8 @@ def test_vectors_beyond_the_radius_keep_their_direction():
 def test_dwta_threshold_drops_short_labels():
     config = LSHConfig(family="dwta", n_tables=100, n_bits=3)
     family = DWTA(config, 32)
-    frame = Frame(center=np.zeros(33, np.float32), radius=1.0)
+    sphere = LabelSphere(center=np.zeros(33, np.float32), radius=1.0)
     tiny = np.full((1, 32), 1e-3, np.float32)
-    codes = family.codes(family.label_vectors(frame, tiny, np.zeros(1, np.float32)), 1)
+    codes = family.codes(family.label_vectors(sphere, tiny, np.zeros(1, np.float32)), 1)
     bins = np.arange(100)
     assert (codes[:, 0] == (7 + bins) % 8).all()  # the last place wins in every bin

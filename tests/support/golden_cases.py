@@ -28,8 +28,8 @@ from sparsenet.features.scaling import Scaling
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.index.hashing.families import HASH_FAMILIES, _words
-from sparsenet.index.hashing.frame import measure
 from sparsenet.index.hashing.hash_index import LSHIndex
+from sparsenet.index.hashing.sphere import measure
 
 FOLDER = Path(__file__).parents[1] / "golden"
 VALUES = FOLDER / "values.json"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenet import kernels
-from sparsenet.index.hashing.frame import LENGTH, TINY, Frame
 from sparsenet.index.hashing.lsh_config import Family, LSHConfig
+from sparsenet.index.hashing.sphere import LENGTH, TINY, LabelSphere
 from sparsenet.kernels.types import F32, I32, U16, U64
 
 
@@ -35,9 +35,9 @@ class SimHash:
         self.functions: F32 = (sums - 120).astype(np.float32)
         self._n_tables = config.n_tables
 
-    def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
+    def label_vectors(self, sphere: LabelSphere, weight: F32, bias: F32) -> F32:
         """Prepare rows of the output layer: integers of length `LENGTH`, (n, h + 2)."""
-        integers, squares = frame.quantized(frame.centered(weight, bias))
+        integers, squares = sphere.quantized(sphere.centered(weight, bias))
         lengths = np.sqrt(squares)
         integers = np.rint(integers * (LENGTH / np.maximum(lengths, LENGTH)).astype(np.float32)[:, None])
         completion = np.rint(np.sqrt(np.maximum(LENGTH**2 - squares, 0)))
@@ -96,12 +96,12 @@ class DWTA(_Bins):
         self.functions: I32 = np.full((*shape[:2], config.window), width, np.int32)
         self.functions[..., :-1] = _permuted(config.seed, width, shape)
 
-    def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
+    def label_vectors(self, sphere: LabelSphere, weight: F32, bias: F32) -> F32:
         """Prepare rows of the output layer: (n, h + 1)."""
-        centered = frame.centered(weight, bias)
-        squares = frame.quantized(centered[:, :-1])[1]
-        length = np.sqrt(squares) * (frame.radius / LENGTH) + centered[:, -1]
-        missing = np.maximum(frame.radius**2 - np.maximum(length, 0) ** 2, 0)
+        centered = sphere.centered(weight, bias)
+        squares = sphere.quantized(centered[:, :-1])[1]
+        length = np.sqrt(squares) * (sphere.radius / LENGTH) + centered[:, -1]
+        missing = np.maximum(sphere.radius**2 - np.maximum(length, 0) ** 2, 0)
         centered[:, -1] = np.sqrt(missing / max(weight.shape[1], 1))
         return centered
 
@@ -130,11 +130,11 @@ class MinHash(_Bins):
         shape = (config.n_tables, config.n_bits // config.bits_per_bin, config.window)
         self.functions: I32 = _permuted(config.seed, width + self._n_padding, shape)
 
-    def label_vectors(self, frame: Frame, weight: F32, bias: F32) -> F32:
+    def label_vectors(self, sphere: LabelSphere, weight: F32, bias: F32) -> F32:
         """Prepare rows of the output layer: zeros and ones, (n, h + h / 2)."""
-        centered = frame.centered(weight, bias)
-        present = centered[:, :-1] > np.float32(frame.radius / np.sqrt(weight.shape[1]))
-        padded = np.rint(self._n_padding / 2 * (1 - centered[:, -1:].astype(np.float64) / frame.radius))
+        centered = sphere.centered(weight, bias)
+        present = centered[:, :-1] > np.float32(sphere.radius / np.sqrt(weight.shape[1]))
+        padded = np.rint(self._n_padding / 2 * (1 - centered[:, -1:].astype(np.float64) / sphere.radius))
         missing = padded - present.sum(axis=1, keepdims=True)
         return np.hstack((present, np.arange(self._n_padding) < missing)).astype(np.float32)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.index.exact import exact_topk
 from sparsenet.index.hashing.families import HASH_FAMILIES
-from sparsenet.index.hashing.frame import BLOCK, LENGTH, TINY, Frame, measure, n_covered
 from sparsenet.index.hashing.lsh_config import MAX_WIDTH, LSHConfig
+from sparsenet.index.hashing.sphere import BLOCK, LENGTH, TINY, LabelSphere, measure, n_covered
 from sparsenet.kernels.types import F32, I32, I64
 
 
@@ -27,7 +27,7 @@ class IndexHits(NamedTuple):
 class LSHIndex:
     """Search the output layer for labels with large scores, without computing the scores.
 
-    The state is `codes`, one for each table and label, and the frame in which they were computed; tables follow from
+    The state is `codes`, one for each table and label, and the sphere in which they were computed; tables follow from
     the codes. Results do not depend on `threads`, the CPU or the kernels in use.
 
     Parameters
@@ -60,11 +60,16 @@ class LSHIndex:
         self.n_rebuilds = 0
         self.codes = np.zeros((config.n_tables, n_labels), np.uint16)
         self._family = HASH_FAMILIES[config.family](config, width)
-        self._frame = Frame(center=np.zeros(width + 1, np.float32), radius=1.0)
+        self._sphere = LabelSphere(center=np.zeros(width + 1, np.float32), radius=1.0)
         self._lengths = np.zeros(n_labels, np.float32)
         self._offsets = np.zeros((config.n_tables, config.n_buckets + 1), np.int32)
         self._labels = np.zeros((config.n_tables, n_labels), np.int32)
         self._counts: I32 | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle, also of version 0.1, which called the sphere a frame."""
+        renamed = {"_sphere" if name == "_frame" else name: value for name, value in state.items()}
+        self.__dict__.update(renamed)
 
     @property
     def n_labels(self) -> int:
@@ -75,19 +80,19 @@ class LSHIndex:
     def nbytes(self) -> int:
         """Size of the index in bytes; `LSHConfig.memory` predicts it."""
         arrays = (self.codes, self._offsets, self._labels, self._scratch(), self._family.functions)
-        return sum(array.nbytes for array in (*arrays, self._lengths, self._frame.center))
+        return sum(array.nbytes for array in (*arrays, self._lengths, self._sphere.center))
 
     def rebuild(self, weight: F32, bias: F32) -> None:
-        """Measure a new frame and rehash all labels: weight (L, h), bias (L,)."""
+        """Measure a new sphere and rehash all labels: weight (L, h), bias (L,)."""
         self._check(weight, bias)
-        self._frame, self._lengths = measure(weight, bias, self.config.covered, self.config.headroom)
+        self._sphere, self._lengths = measure(weight, bias, self.config.covered, self.config.headroom)
         self._hash(weight, bias, None)
         self.n_rebuilds += 1
 
     def update(self, weight: F32, bias: F32, rows: I32 | I64) -> bool:
         """Rehash the changed `rows`; return whether that needed a `rebuild`.
 
-        The frame stays until too many rows have outgrown it, which `headroom` makes rare.
+        The sphere stays until too many rows have outgrown it, which `headroom` makes rare.
         """
         self._check(weight, bias)
         if len(rows) and (rows.min() < 0 or rows.max() >= self.n_labels):
@@ -95,7 +100,7 @@ class LSHIndex:
         changed, offsets = weight[rows], bias[rows]
         if not (np.isfinite(changed).all() and np.isfinite(offsets).all()):
             raise ValueError("weight or bias holds NaN or infinity: training has diverged, lower the learning rate")
-        self._lengths[rows] = self._frame.lengths(changed, offsets)
+        self._lengths[rows] = self._sphere.lengths(changed, offsets)
         if self.n_rebuilds == 0 or self._outgrown():
             self.rebuild(weight, bias)
             return True
@@ -147,11 +152,11 @@ class LSHIndex:
 
     def state(self) -> dict[str, NDArray[np.generic]]:
         """Return the arrays that `restore` loads into an equal index."""
-        frame = self._frame
+        sphere = self._sphere
         return {
             "codes": self.codes,
-            "center": frame.center,
-            "radius": np.array([frame.radius]),
+            "center": sphere.center,
+            "radius": np.array([sphere.radius]),
             "lengths": self._lengths,
             "n_rebuilds": np.array([self.n_rebuilds]),
         }
@@ -176,7 +181,7 @@ class LSHIndex:
         for name in ("center", "lengths"):
             if not np.isfinite(state[name]).all():
                 raise ValueError(f"{name} of the index holds NaN or infinity")
-        self._frame = Frame(center=np.array(state["center"], np.float32), radius=radius)
+        self._sphere = LabelSphere(center=np.array(state["center"], np.float32), radius=radius)
         self._lengths = np.array(state["lengths"], np.float32)
         self.codes, self.n_rebuilds = codes, n_rebuilds
         self._sort()
@@ -186,12 +191,12 @@ class LSHIndex:
         for start in range(0, n_rows, BLOCK):
             block = slice(start, start + BLOCK)
             at = block if rows is None else rows[block]
-            vectors = self._family.label_vectors(self._frame, weight[at], bias[at])
+            vectors = self._family.label_vectors(self._sphere, weight[at], bias[at])
             self.codes[:, at] = self._family.codes(vectors, self.threads)
         self._sort()
 
     def _outgrown(self) -> bool:
-        within = np.count_nonzero(self._lengths <= self._frame.radius)
+        within = np.count_nonzero(self._lengths <= self._sphere.radius)
         return bool(within < n_covered(self.config.covered, self.n_labels))
 
     def _sort(self) -> None:
@@ -207,14 +212,14 @@ class LSHIndex:
         return self._counts
 
     def _check(self, weight: F32, bias: F32) -> None:
-        expected = (self.n_labels, self._frame.center.size - 1)
+        expected = (self.n_labels, self._sphere.center.size - 1)
         if weight.shape != expected or bias.shape != expected[:1]:
             raise ValueError(
                 f"weight and bias must be {expected} and {expected[:1]}, got {weight.shape} and {bias.shape}"
             )
 
     def _checked_limit(self, hidden: F32, limit: int) -> int:
-        width = self._frame.center.size - 1
+        width = self._sphere.center.size - 1
         if hidden.ndim != 2 or hidden.shape[1] != width:
             raise ValueError(f"hidden must be (n, {width}), got {hidden.shape}")
         if limit < 1:

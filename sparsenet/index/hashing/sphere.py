@@ -25,7 +25,7 @@ TINY = np.float32(1e-30)  # smaller vectors count as zero, since their reciproca
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class LabelSphere:
     """Center and radius of the label vectors.
 
     Attributes
@@ -60,8 +60,8 @@ class Frame:
         return lengths.astype(np.float32)
 
 
-def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[Frame, F32]:
-    """Measure the frame of all label vectors, weight (L, h) and bias (L,), and their centred lengths.
+def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[LabelSphere, F32]:
+    """Measure the sphere of all label vectors, weight (L, h) and bias (L,), and their centred lengths.
 
     The radius is `headroom` times the `covered` quantile of the lengths.
     """
@@ -71,11 +71,11 @@ def measure(weight: F32, bias: F32, covered: float, headroom: float) -> tuple[Fr
     if not np.isfinite(peak):
         raise ValueError("weight or bias holds NaN or infinity: training has diverged, lower the learning rate")
     if peak < TINY:
-        return Frame(center=np.zeros(weight.shape[1] + 1, np.float32), radius=1.0), np.zeros_like(bias)
+        return LabelSphere(center=np.zeros(weight.shape[1] + 1, np.float32), radius=1.0), np.zeros_like(bias)
     center = _center(weight, bias, peak)
-    lengths = Frame(center=center, radius=float(peak)).lengths(weight, bias)
+    lengths = LabelSphere(center=center, radius=float(peak)).lengths(weight, bias)
     reached = float(lengths[np.argsort(lengths, kind="stable")[n_covered(covered, lengths.size) - 1]])
-    return Frame(center=center, radius=headroom * max(reached, float(peak) / LENGTH)), lengths
+    return LabelSphere(center=center, radius=headroom * max(reached, float(peak) / LENGTH)), lengths
 
 
 def n_covered(covered: float, n_labels: int) -> int:
@@ -90,7 +90,7 @@ def blocks(weight: F32, bias: F32) -> Iterator[tuple[F32, F32]]:
 
 
 def _center(weight: F32, bias: F32, peak: np.float32) -> F32:
-    # Sums of integers below 2**53 are exact in float64 in any order, so the frame is the same on every machine.
+    # Sums of integers below 2**53 are exact in float64 in any order, so the sphere is the same on every machine.
     unit = np.float32(2**20) / peak
     total = np.zeros(weight.shape[1] + 1)
     for w, b in blocks(weight, bias):
