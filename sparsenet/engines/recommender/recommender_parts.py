@@ -20,7 +20,7 @@ NEVER = np.float32(-1e30)
 #: Times `NEVER`, more than any score: an item that the user has taken is proposed, if it may be.
 _CERTAINLY = np.float32(-1e-24)
 #: Items proposed for each user, before those that the user has seen.
-N_CANDIDATES = 192
+N_CANDIDATES = 128
 #: The weight of an item in a user's recent history falls by this factor for each later item.
 FADING = 0.8
 #: A share of the most popular item's users, which orders items that nothing else tells apart.

@@ -179,3 +179,17 @@ def test_the_last_items_count_most_where_order_matters() -> None:
     log = Interactions.of(users, items, (users % 10) * 8.0 + steps, None, 300, 60)
     found, _ = fitted(log).topk(log, 1, threads=1)
     assert (found[:, 0] == (items[7::8] + 1) % 60).mean() > 0.8
+
+
+@pytest.mark.parametrize("exclude_seen", [True, False])
+def test_answers_do_not_depend_on_the_other_users(exclude_seen: bool) -> None:
+    rng = np.random.default_rng(0)  # one user has seen far more items than the others
+    users = np.concatenate((np.repeat(np.arange(200), 8), np.full(400, 200)))
+    items = np.concatenate((rng.integers(0, 700, 1600), np.arange(400)))
+    log = Interactions.of(users, items, None, None, 201, 700)
+    model = fitted(log)
+    together, scores = model.topk(log, 10, exclude_seen=exclude_seen, threads=1)
+    for user in (0, 7, 199, 200):
+        alone, own = model.topk(log.of_users(np.array([user])), 10, exclude_seen=exclude_seen, threads=1)
+        assert alone[0].tolist() == together[user].tolist()
+        assert own[0].tolist() == scores[user].tolist()
