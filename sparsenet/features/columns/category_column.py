@@ -26,7 +26,7 @@ MAX_CODES = 255
 class Categories:
     """The values of a column that have a feature of their own, most frequent first.
 
-    Values that were not in the training rows share one feature, with those of fewer than `FREQUENT` rows.
+    Unseen values share one feature. Values of fewer than `FREQUENT` rows have it, too.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Categories:
     counts : ndarray of int64
         Training rows of each value.
     weights : ndarray of float32
-        The value of the feature of each number, with those of rare and of missing values.
+        The weight of the flag of each number, unseen and missing values included.
     """
 
     values: list[str]
@@ -77,7 +77,7 @@ class Categories:
 
     @property
     def n_codes(self) -> int:
-        """Number of values, with those that share a number."""
+        """Number of values, plus one for unseen values and one for missing cells."""
         return len(self.values) + 2
 
     def of(self, values: list[str | None]) -> I64:

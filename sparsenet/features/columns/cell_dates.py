@@ -82,7 +82,7 @@ def _offset(zone: str | None) -> timedelta:
 
 
 def find_order(texts: Sequence[str], orders: Iterable[str] = tuple(_PATTERNS), share: float = 1.0) -> str | None:
-    """Return the first of `orders` in which at least a `share` of the strings are dates; None if there is none.
+    """Return the first of `orders` that fits at least a `share` of the strings, else None.
 
     Days come before months where all strings fit both.
     """
@@ -134,7 +134,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def _of_numbers(numbers: F64, factor: float) -> tuple[Moments, I64]:
-    """Return numbers as moments, and the rows of those that are too large."""
+    """Return numbers as moments, and the rows whose number is too large."""
     found = np.full(len(numbers), np.datetime64("NaT"), "datetime64[us]")
     with np.errstate(invalid="ignore", over="ignore"):
         ticks = numbers * factor

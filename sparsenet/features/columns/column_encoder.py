@@ -16,7 +16,7 @@ from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSummary:
-    """What the training rows show about a column, for the table of types.
+    """A column of the training rows in brief, for the table of types.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class ColumnSummary:
         The reason for the type.
     n_distinct, n_missing : int
     example : str
-        The first value that is there, cut.
+        The first value, cut.
     """
 
     why: str
@@ -95,7 +95,7 @@ def padded(indices: I32, values: F32, width: int) -> Rows:
 
 
 def encoded(columns: Sequence[ColumnEncoder], cells: Sequence[Cells], n: int, threads: int) -> Rows:
-    """Return the features of columns of `n` cells, those of each after those of the one before."""
+    """Encode columns of `n` cells; each column numbers its features after the column before."""
     parts: list[Rows] = []
     features: list[I32] = []
     values: list[F32] = []
@@ -123,7 +123,7 @@ def encoded(columns: Sequence[ColumnEncoder], cells: Sequence[Cells], n: int, th
 
 
 def side_by_side(parts: list[Rows], n: int) -> Rows:
-    """Join the features of columns: those of each part follow those of the part before."""
+    """Join the features of columns; each part numbers its features after the part before."""
     lengths = [np.diff(part.indptr) for part in parts]
     indptr = np.zeros(n + 1, np.int64)
     np.cumsum(sum(lengths, np.zeros(n, np.int64)), out=indptr[1:])

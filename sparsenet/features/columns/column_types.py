@@ -37,12 +37,12 @@ class InferenceRules:
     min_unique_rows : int
         Fewer rows than this cannot show that a column holds ids, or the numbers of the rows.
     min_words : float
-        Strings with at least so many words on average are texts if most of them are distinct.
+        Strings with at least this many words on average are texts if most of them are distinct.
     max_text_repetition : float
         With at most this many rows for each distinct string, strings of several words are texts.
     min_split_share, min_part_repetition : float
         Strings hold several categories if a separator occurs in at least this share of the cells, and each part occurs
-        so many times as often as each whole cell.
+        this many times as often as each whole cell.
     max_part_words : float
         Parts with more words on average are phrases of a text.
     sample : int
@@ -61,6 +61,7 @@ class InferenceRules:
 
 
 RULES = InferenceRules()
+_LISTS = {list, tuple, set, np.ndarray}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ class ColumnProfile:
     @classmethod
     def of(cls, cells: Cells) -> ColumnProfile:
         """Count the distinct values of cells; cells with lists are not counted."""
-        if any(isinstance(cell, list | tuple | set | np.ndarray) for cell in _objects(cells)):
+        if cells.values.dtype.kind == "O" and not _LISTS.isdisjoint(map(type, cells.values.tolist())):
             shows = [repr(cell) if not is_missing_cell(cell) else None for cell in cells.values.tolist()]
             flat = np.empty(len(shows), object)
             flat[:] = shows
@@ -105,7 +106,9 @@ class ColumnProfile:
     @cached_property
     def are_missing(self) -> NDArray[np.bool_]:
         """The mask of distinct values that mark a missing cell."""
-        values = self.distinct.values
+        values, kind = self.distinct.values, self.cells.values.dtype.kind
+        if kind in "biuf":  # in a tenth of the time
+            return np.isnan(np.array(values, np.float64))
         return np.fromiter((is_missing_cell(value) for value in values), bool, len(values))
 
     @cached_property
@@ -228,7 +231,7 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
 
 
 def _of_parsed_numbers(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
-    """Return the type of strings most of which are numbers."""
+    """Return the type of a column of numbers in strings, with a few other cells."""
     _, strays = numbers_in(profile.cells)
     if not len(strays):
         return _of_numbers(profile, rules, "strings of numbers")
@@ -237,7 +240,7 @@ def _of_parsed_numbers(profile: ColumnProfile, rules: InferenceRules) -> Inferre
 
 
 def _of_dates(profile: ColumnProfile, order: str) -> InferredType:
-    """Return the type of strings most of which are dates."""
+    """Return the type of a column of dates in strings, with a few other cells."""
     _, strays = moments_in(profile.cells, order)
     if not len(strays):
         return InferredType(type="date", why=f"dates, {order}", detail=order)
@@ -297,7 +300,3 @@ def _most_frequent_separator(profile: ColumnProfile) -> str | None:
     counts = {separator: sum(separator in text for text in texts) for separator in SEPARATORS}
     best = max(SEPARATORS, key=counts.__getitem__)
     return best if counts[best] else None
-
-
-def _objects(cells: Cells) -> list[Any]:
-    return cells.values.tolist() if cells.values.dtype.kind == "O" else []

@@ -33,7 +33,7 @@ class DateColumn(ColumnEncoder):
     order : str
         The order of the parts in strings; see `cell_dates.ORDERS`.
     basis : NumberBasis
-        Of the days since 1970.
+        The features of the days since 1970.
     parts : tuple of str
         The parts that vary among the training rows.
     is_strict : bool

@@ -138,7 +138,7 @@ class History:
         return dict(zip(self.derived, columns, strict=True))
 
     def _check_memory(self, n: int, length: int) -> None:
-        """Refuse to look back on so many events that their numbers and times do not fit into memory."""
+        """Refuse to look back if the events of all rows do not fit into memory."""
         needed, available = 8 * n * length * (4 + len(self.values)), available_memory()
         if needed > available:
             found = f"{in_words(needed)}, but only {in_words(available)} are available"

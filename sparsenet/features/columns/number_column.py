@@ -20,7 +20,7 @@ from sparsenet.storage.format import ModelError
 
 #: Most knots of a column, and the least rows for each: fewer rows would show noise between knots.
 MAX_KNOTS, ROWS_PER_KNOT = 32, 20
-#: Most distinct numbers of which each gets a knot of its own, so that a linear model can tell them apart.
+#: Up to this many distinct numbers each get a knot, so that a linear model can tell them apart.
 MAX_VALUES = 64
 #: Numbers of fewer rows have no flag; a column has flags if at least this share of its rows would have one.
 MIN_VALUE_ROWS, MIN_VALUE_SHARE = 2, 0.5
@@ -54,7 +54,7 @@ class NumberBasis:
 
     @classmethod
     def learn(cls, numbers: F64) -> NumberBasis:
-        """Fit a basis to numbers, of which NaN are missing."""
+        """Fit a basis to numbers; NaN is missing."""
         there = _bounded(numbers[~np.isnan(numbers)])
         if not len(there):
             return cls(np.empty(0), 0.0, 1.0, 0.0, 1.0)

@@ -116,7 +116,7 @@ class SeveralColumn(ColumnEncoder):
 
 def _distinct(cells: Cells) -> tuple[Cells, I64]:
     """Return the distinct cells, and the number of the cell in each row; lists are not compared."""
-    if not all(cell is None or type(cell) is str for cell in cells.values.tolist()):
+    if not {str, type(None)}.issuperset(map(type, cells.values.tolist())):
         return cells, np.arange(len(cells))
     distinct = cells.distinct()
     values = np.empty(len(distinct.values), dtype=object)

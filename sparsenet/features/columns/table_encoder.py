@@ -46,7 +46,7 @@ class TableEncoder:
     Attributes
     ----------
     columns : tuple of ColumnEncoder
-        In the order of the frame, and then those that the history derives.
+        In the order of the frame, followed by the columns that the history derives.
     history : History, optional
         Looks up the last events of each row's key.
     """

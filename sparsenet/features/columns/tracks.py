@@ -96,7 +96,7 @@ class Track:
         found = np.zeros(len(self), bool)
         if len(self) and len(more):
             key, time, code = (np.concatenate((getattr(more, n), getattr(self, n))) for n in ("key", "time", "code"))
-            order = np.lexsort((np.arange(len(key)), code, time, key))  # those of `more` are first among equals
+            order = np.lexsort((np.arange(len(key)), code, time, key))  # among equals, `more` comes first
             own = order >= len(more)
             key, time, code = key[order], time[order], code[order]
             is_new = np.concatenate(([True], (np.diff(key) != 0) | (np.diff(time) != 0) | (np.diff(code) != 0)))
