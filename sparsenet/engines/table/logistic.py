@@ -126,6 +126,7 @@ def _minimised(x: csr_array, labels: I32, start: F64, cost: float, steps: int) -
         gradient[-1] = off.sum(axis=0)
         return value, gradient.reshape(-1)
 
+    # A smaller fall of the loss changes no answer.
     with threadpool_limits(1, user_api="blas"):  # how a dot product is split over threads shows in the last bits
-        found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", options={"maxiter": steps, "gtol": 1e-5})
+        found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", options={"maxiter": steps, "ftol": 1e-6})
     return np.asarray(found.x).reshape(start.shape)

@@ -74,7 +74,8 @@ class TableOptions:
     better : Rule
         The evidence for another model than the usual one. All cost about the same, so the better one wins.
     max_linear : float
-        Entries of all rows times classes above which softmax regression is left out: it takes minutes.
+        Entries of all rows plus ten for each feature, times classes, above which softmax regression is left out: it
+        takes minutes. L-BFGS goes over the weights about ten times a step.
     max_boosting : float
         Rows, plus 8,192 for the histograms, times columns times classes, likewise for boosting.
     """
@@ -85,7 +86,7 @@ class TableOptions:
     better: Rule = field(default_factory=lambda: Rule("accuracy and Brier score", standard_errors=0.5))
     boosting: BoostingRules = field(default_factory=BoostingRules)
     linear: LogisticRules = field(default_factory=LogisticRules)
-    max_linear: float = 3e7
+    max_linear: float = 1e7
     max_boosting: float = 3e7
 
     def rule(self, *, exclusive: bool) -> Rule:
@@ -105,8 +106,9 @@ class TableOptions:
             found["boosting"] = "no column is a number or a category"
         elif work > self.max_boosting:
             found["boosting"] = f"{len(points):,} rows x {points.matrix.shape[1]} columns x {n_seen:,} classes"
-        if len(points.rows.indices) * n_seen > self.max_linear:
-            found["linear"] = f"{len(points.rows.indices):,} entries x {n_seen:,} classes"
+        entries, width = len(points.rows.indices), points.rows.width
+        if (entries + 10 * width) * n_seen > self.max_linear:
+            found["linear"] = f"{entries:,} entries of {width:,} features x {n_seen:,} classes"
         return found
 
 
