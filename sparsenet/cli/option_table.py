@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from sparsenet.cli import option_values as check
-from sparsenet.cli.option_values import MAX_INT, one_of, within
+from sparsenet.cli.command_option import (
+    EVERY,
+    NOUNS,
+    OF_BLENDS,
+    OF_CLASSIFIERS,
+    OF_LOGS,
+    OF_NETWORKS,
+    OF_POINTS,
+    OF_TABLES,
+    OF_TEXT,
+    CommandOption,
+    flag,
+    number,
+    path,
+)
+from sparsenet.cli.option_values import MAX_INT, one_of
 
 #: Panels of the help, in its order. Options without a panel come first.
 POINTS = "Sparse points"
@@ -24,112 +34,13 @@ NETWORKS = "Network of sparse points (--method network or blend)"
 TREES = "Tree and blend (--method tree or blend)"
 MACHINE = "Machine and time"
 
-#: The kinds of model. `bare-blend` is a blend with --no-network; `points` is any saved model of sparse points.
-OF_TEXT = frozenset({"text"})
-OF_NETWORKS = frozenset({"network", "blend"})
-OF_BLENDS = frozenset({"blend", "bare-blend"})
-OF_POINTS = frozenset({"points", "tree"}) | OF_NETWORKS | OF_BLENDS
-OF_LOGS = frozenset({"log"})
-OF_TABLES = frozenset({"table"})
-OF_CLASSIFIERS = OF_TEXT | OF_POINTS
-EVERY = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
-#: The methods for sparse points. The first one is the default.
-POINT_METHODS = ("blend", "network", "tree")
 NOT_FOR_POINTS = {"points": "applies to tables of text, and sparse points have no columns: leave it out"}
 BESIDE = {"text": "text labels are in the same file, in a column or in __label__ words"}
-NOUNS = {"text": "text model", "tree": "tree", "log": "recommender", "table": "model of a table"}
-
-
-@dataclass(frozen=True)
-class CommandOption:
-    """One option or argument of the command line.
-
-    `kinds` are the models that it has an effect on, and `refusals` the reasons given for others, by kind. `sets` is the
-    parameter of the classifier. `shown` describes the default in the help. `essential` options of `train` are in the
-    first panel of its help instead of their own.
-    """
-
-    name: str
-    metavar: str
-    help: str
-    type: Any = str
-    commands: tuple[str, ...] = ("train",)
-    argument: bool = False
-    default: Any = None
-    shown: str | None = None
-    negatable: bool = False
-    panel: str | None = None
-    essential: bool = False
-    check: Callable[[Any], Any] | None = None
-    kinds: frozenset[str] = OF_CLASSIFIERS
-    refusals: Mapping[str, str] = field(default_factory=dict)
-    sets: str | None = None
-    needs_valid: str | None = None
-
-    @property
-    def flag(self) -> str:
-        """Return the option as users type it."""
-        return f"--{self.name.replace('_', '-')}"
-
-    def parameter(self, command: str) -> Parameter:
-        """Return the option as a parameter of a typer command."""
-        shown = self.default if self.shown is None and self.type in (str, int) else self.shown
-        about: dict[str, Any] = {
-            "help": self.help if shown in (None, ...) else f"{self.help} Default: {shown}.",
-            "metavar": self.metavar,
-            "callback": self.check,
-            "show_default": False,
-            "rich_help_panel": None if command == "train" and self.essential else self.panel,
-        }
-        names = f"{self.flag}/--no-{self.flag[2:]}" if self.negatable else self.flag
-        made = typer.Argument(**about) if self.argument else typer.Option(names, **about)
-        default = Parameter.empty if self.default is ... else self.default
-        return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.type, made])
-
-    def is_given(self, value: Any) -> bool:
-        """Return whether the user set the option to something that needs support; --no-checkpoint needs none."""
-        checked = self.check(self.default) if self.check and isinstance(self.default, str) else self.default
-        return value is not None and value != checked and not (self.name == "checkpoint" and value is False)
-
-    def why_not(self, kind: str) -> str | None:
-        """Explain why the option has no effect on a kind of model; None if it has an effect."""
-        if kind in self.kinds:
-            return None
-        if kind == "bare-blend" and "blend" in self.kinds:
-            return "is for the network, which --no-network leaves out"
-        reason = self.refusals.get(kind) or (kind not in ("text", "log", "table") and self.refusals.get("points"))
-        if reason:
-            return reason
-        if self.kinds == OF_LOGS:
-            return "is for logs of interactions, which train tells by --user and --item"
-        if self.kinds == OF_TABLES:
-            return "is for tables with mixed columns, which train tells by --target without --text"
-        if kind in ("log", "table"):
-            return f"has no effect on a {NOUNS[kind]}: leave it out"
-        methods = [method for method in POINT_METHODS if method in self.kinds]
-        if kind == "text":
-            return "has no effect on a text model: leave it out"
-        if not methods:
-            return "is for text, and this file holds sparse points"
-        return f"has no effect on a {kind.removeprefix('bare-')}: it is for --method {' or '.join(methods)}"
 
 
 def options_of(command: str) -> list[CommandOption]:
     """Return the options of a command."""
     return [option for option in table() if command in option.commands]
-
-
-def _flag(name: str, help: str, **more: Any) -> CommandOption:
-    return CommandOption(name, "", help, bool, **more)
-
-
-def _number(name: str, low: float, high: float, help: str, **more: Any) -> CommandOption:
-    about: dict[str, Any] = {"metavar": "N", "type": int, "check": within(low, high)} | more
-    return CommandOption(name, help=help, **about)
-
-
-def _path(name: str, metavar: str, help: str, **more: Any) -> CommandOption:
-    return CommandOption(name, metavar, help, Path, **more)
 
 
 READING = ("train", "evaluate", "predict", "compress")
@@ -170,16 +81,16 @@ def table() -> tuple[CommandOption, ...]:
     """Return all options of all commands, in the order of the help."""
     return (
         # --- arguments ---
-        _path("data", "TRAIN", TRAIN_HELP, **_argument),
-        _path(
+        path("data", "TRAIN", TRAIN_HELP, **_argument),
+        path(
             "model", "MODEL", "Directory of a trained model.", commands=("evaluate", "predict", "compress"), **_argument
         ),
-        _path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True, kinds=EVERY),
-        _path(
+        path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True, kinds=EVERY),
+        path(
             "data", "TEST", "Labelled points or text, in any format that train reads.", commands=("evaluate",),
             **_argument,
         ),
-        _path(
+        path(
             "data", "[FILE|-]", "Points or text, with or without labels; - reads stdin.", commands=("predict",),
             argument=True, default=Path("-"), kinds=EVERY,
         ),
@@ -188,20 +99,20 @@ def table() -> tuple[CommandOption, ...]:
             check=one_of("texts", "log"),
         ),
         # --- the options that most people need ---
-        _path("model", "DIR", "Directory to save the model in.", default=..., kinds=EVERY),
+        path("model", "DIR", "Directory to save the model in.", default=..., kinds=EVERY),
         CommandOption(
             "max_bytes", "BYTES", "Size limit for the model files, such as 5MB.", commands=("compress",), default=...,
             check=check.size,
         ),
-        _path(
+        path(
             "valid", "FILE", "Labelled data for validation. A network is measured after each epoch, and its best epoch "
             "is kept. Other models are measured once, after training.", kinds=EVERY,
         ),
-        _path(
+        path(
             "valid", "FILE", "Labelled text that training has not seen, to measure the loss of accuracy.",
             commands=("compress",),
         ),
-        _path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
+        path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
         CommandOption(
             "method", "METHOD", "Text: auto, linear, network or blend. Sparse points: blend, network or tree. A blend "
             "combines a tree, a network and nearest neighbors. Tables with mixed columns: table, or one of boosting, "
@@ -214,7 +125,7 @@ def table() -> tuple[CommandOption, ...]:
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
             default="1,3,5", check=check.ranks, kinds=EVERY,
         ),
-        _number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5, kinds=EVERY),
+        number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5, kinds=EVERY),
         *(
             CommandOption(
                 "format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS), kinds=EVERY
@@ -230,7 +141,7 @@ def table() -> tuple[CommandOption, ...]:
             "learnt: the threshold that a text model with several labels found best on held-out texts.",
             commands=("predict",), default="0", check=check.threshold, kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
-        _flag(
+        flag(
             "exclude_seen", "Recommend only new items: feature i is label i, and is never predicted for points that "
             "have it.", commands=("evaluate", "predict"), default=False, kinds=OF_POINTS,
             refusals={"text": "the features of text are words, not labels that could be left out"},
@@ -252,22 +163,22 @@ def table() -> tuple[CommandOption, ...]:
             "label_delimiter", "TEXT", "Separator of several labels in one cell.", commands=LABELLED,
             shown="one label per text", essential=True, check=check.label_delimiter, **_labelled,
         ),
-        _number(
+        number(
             "epochs", 1, MAX_INT, "Passes over the data; an upper limit for a tree and for a linear text model.",
             shown="5 to 8 for a network, more on small data; 7 for a tree; 10 for a linear text model", sets="epochs",
         ),
         *(
-            _number(
+            number(
                 "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size,
                 kinds=EVERY,
             )
             for command, size in (("evaluate", 4096), ("predict", 1024))
         ),
-        _number(
+        number(
             "threads", 1, 1024, "Number of threads.", commands=(*READING, "demo"), shown="all CPUs", sets="n_jobs",
             kinds=EVERY,
         ),
-        _path(
+        path(
             "plot", "FILE", "Save a picture of calibration and confusions: .png, .svg or .pdf. Needs matplotlib.",
             commands=("evaluate",), check=check.picture,
         ),
@@ -276,29 +187,29 @@ def table() -> tuple[CommandOption, ...]:
             "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
             kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
-        _flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
-        _path(
+        flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
+        path(
             "output", "DIR", "Directory for pictures and files.", commands=("demo",), default=Path("demo-output"),
             shown="demo-output",
         ),
-        _number(
+        number(
             "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
             sets="random_state", kinds=EVERY,
         ),
-        _flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False, kinds=EVERY),
+        flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False, kinds=EVERY),
         # --- sparse points ---
-        _path(
+        path(
             "labels_file", "FILE", "Separate file of labels: a matrix with one row per point, as SciPy's .npz or as "
             "lines `label:1 ...` under a header `rows labels`. The points must be such a matrix too.",
             commands=("train", "evaluate"), shown="labels are in the rows of the points", refusals=BESIDE, **_points,
         ),
-        _path(
+        path(
             "valid_labels_file", "FILE", "Separate file of labels for --valid.",
             shown="labels are in the rows of the points", refusals=BESIDE, needs_valid="whose labels these are",
             **_points,
         ),
         *(
-            _number(
+            number(
                 f"{noun}s", 1, MAX_INT, f"Number of {noun}s, if the svmlight files do not contain the last one.",
                 refusals={"text": f"a text model counts its {noun}s itself: leave it out"}, **_points,
             )
@@ -311,7 +222,7 @@ def table() -> tuple[CommandOption, ...]:
             check=one_of("auto", "rows", "columns", "together", "mixed", "none"), **_points,
         ),
         # --- raw text ---
-        _number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2; 1 in a blend", sets="word_ngrams", **_text),
+        number("word_ngrams", 1, 8, "Longest word n-gram.", shown="2; 1 in a blend", sets="word_ngrams", **_text),
         CommandOption(
             "char_ngrams", "LENGTHS", "Lengths of character n-grams within words: LOW-HIGH, auto or none.",
             shown="3-5; 4 above 1 MiB of text; none for many long texts", check=check.char_ngrams, sets="char_ngrams",
@@ -327,16 +238,16 @@ def table() -> tuple[CommandOption, ...]:
             'labels, such as {"spam": 5}.', shown="all texts have the same weight", check=check.class_weight,
             sets="class_weight", **_text,
         ),
-        _number(
+        number(
             "validation_fraction", 0, 0.9, "Fraction of the texts held out for validation.", type=float,
             shown="a tenth or less", sets="validation_fraction", **_text,
         ),
         # --- tables of text ---
-        _flag(
+        flag(
             "header", "Whether the first row of CSV or TSV contains the column names.", negatable=True,
             commands=READING, shown="yes, if columns are given by name", **_labelled,
         ),
-        _flag(
+        flag(
             "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
             shown="yes; in TSV only fields that end in their line", **_delimited,
         ),
@@ -361,7 +272,7 @@ def table() -> tuple[CommandOption, ...]:
         CommandOption(
             "weight", "COLUMN", "Column of the weights, such as ratings or amounts.", shown="all rows weigh 1", **_log
         ),
-        _flag(
+        flag(
             "keep_users", "Keep the names and histories of the users in the model, to recommend by name.",
             negatable=True, shown="--keep-users", sets="keep_users", **_log,
         ),
@@ -370,11 +281,11 @@ def table() -> tuple[CommandOption, ...]:
             "not in the model.", commands=("evaluate",), shown="the file holds what known users took later",
             check=one_of("last", "time", "random"), **_log,
         ),
-        _flag(
+        flag(
             "baskets", "Each line is a basket: names of items, separated by commas or --delimiter.",
             commands=("predict",), default=False, **_log,
         ),
-        _flag(
+        flag(
             "include_seen", "Also recommend items that a user already has.", commands=("evaluate", "predict"),
             default=False, **_log,
         ),
@@ -384,20 +295,20 @@ def table() -> tuple[CommandOption, ...]:
             "categories, date, text, ids or ignore. Or a JSON object.", check=check.types, **_mixed,
         ),
         # --- networks ---
-        _number(
+        number(
             "hidden", 0, 1 << 16, "Units of the hidden layer; 0 uses the wide path alone.",
             shown="256, or what fits and helps", sets="hidden", **_network,
         ),
-        _number("batch_size", 1, 1 << 20, "Points per step.", shown="256 to 1024", sets="batch_size", **_network),
+        number("batch_size", 1, 1 << 20, "Points per step.", shown="256 to 1024", sets="batch_size", **_network),
         CommandOption(
             "learning_rate", "RATE", "Learning rate of the deep path: above 0, at most 1000.", type=float,
             shown="0.004 to 0.008; 0.012 to 0.024 for dense points", check=check.learning_rate, sets="learning_rate",
             **_network,
         ),
-        _number(
+        number(
             "negatives", 1, MAX_INT, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
         ),
-        _number(
+        number(
             "wide_budget", 1, MAX_INT, "Maximum features per label in the wide path.",
             shown="1024; 256 in a blend; fewer if memory or time is short", sets="wide_budget", **_network,
         ),
@@ -409,21 +320,21 @@ def table() -> tuple[CommandOption, ...]:
             "loss", "LOSS", "Loss function: bce (binary cross-entropy) or softmax.", shown="bce",
             check=one_of("bce", "softmax"), sets="loss", **_network,
         ),
-        _number(
+        number(
             "patience", 1, MAX_INT, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.",
             shown="never",
             sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
         ),
-        _flag(
+        flag(
             "checkpoint", "Save the state of training in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
             negatable=True, shown="yes, if it can be written", **_network,
             refusals={kind: f"a {noun} has no checkpoints" for kind, noun in NOUNS.items()},
         ),
-        _flag(
+        flag(
             "resume", "Continue an interrupted run with the same data and options.", default=False, **_network,
             refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
         ),
-        _flag(
+        flag(
             "compact", "Save the model in about half the space, in 8 and 16 bits.", default=False, panel=NETWORKS,
             kinds=OF_NETWORKS | OF_BLENDS,
             refusals={
@@ -432,30 +343,30 @@ def table() -> tuple[CommandOption, ...]:
             },
         ),
         # --- trees and blends ---
-        _flag(
+        flag(
             "network", "Train the network of a blend. Without it training takes a fraction of the time.",
             negatable=True, shown="--network", sets="network", **_blend,
             refusals={"points": "--network and --no-network are for --method blend"},
         ),
-        _number(
+        number(
             "cost", 1e-6, 1e6, "Cost of an error of the tree, lower for noisy labels. Also for linear text models.",
             type=float, shown="0.5 for a tree, 1 for text", sets="cost", panel=TREES,
             kinds=OF_BLENDS | {"tree", "text"},
         ),
-        _number(
+        number(
             "beam", 1, MAX_INT, "Tree nodes followed per level for each point.", shown="10", sets="beam", panel=TREES,
             kinds=OF_BLENDS | {"tree"},
         ),
-        _number(
+        number(
             "candidates", 1, MAX_INT, "Labels that the tree of a blend proposes for each point.",
             shown="32, or 128 where better", sets="candidates", **_blend,
         ),
-        _number(
+        number(
             "neighbors", 0, MAX_INT, "Nearest training points that vote in a blend; with 0 the model stores no points.",
             shown="50", sets="n_neighbors", **_blend,
         ),
         # --- machine and time ---
-        _number(
+        number(
             "time_budget", 0.001, 1e9, "Time limit of training; not for a tree. For text it includes reading and a "
             "search for the best settings.", type=float, shown="no limit", metavar="SECONDS", sets="time_budget",
             **_limit,
@@ -465,7 +376,7 @@ def table() -> tuple[CommandOption, ...]:
             "network is refused before training; large text features go to temporary files. Reading the data is not "
             "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
         ),
-        _flag(
+        flag(
             "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",
             negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE, kinds=EVERY,
         ),

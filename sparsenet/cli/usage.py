@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from sparsenet.cli.option_table import POINT_METHODS, TABLES, options_of
+from sparsenet.cli.command_option import POINT_METHODS
+from sparsenet.cli.option_table import TABLES, options_of
 
 #: Options that describe how the rows of CSV and TSV are written.
 ROWS = ("header", "quotes", "delimiter", "encoding")

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Recommender, TextClassifier, TreeClassifier, cli
 from sparsenet.cli import option_table
-from sparsenet.cli.option_table import POINT_METHODS, options_of, table
+from sparsenet.cli.command_option import EVERY, POINT_METHODS, CommandOption
+from sparsenet.cli.option_table import options_of, table
 
 PANELS = [
     *(option_table.POINTS, option_table.TEXT, option_table.TABLES, option_table.LOGS, option_table.MIXED),
@@ -69,7 +70,7 @@ def test_help_text_is_wide_enough_to_read(command: str) -> None:
 
 
 @pytest.mark.parametrize("option", [option for option in table() if option.sets], ids=lambda option: option.name)
-def test_options_set_parameters_of_exactly_the_models_that_they_apply_to(option: option_table.CommandOption) -> None:
+def test_options_set_parameters_of_exactly_the_models_that_they_apply_to(option: CommandOption) -> None:
     if option.sets == "method":
         return  # chooses the classifier of points, and is a parameter of the text classifier
     having = {kind for kind in CLASSIFIERS if option.sets in parameters_of(kind)}
@@ -79,7 +80,7 @@ def test_options_set_parameters_of_exactly_the_models_that_they_apply_to(option:
 def test_every_option_has_help_and_a_reason_for_each_kind_that_it_does_not_apply_to() -> None:
     for option in table():
         assert option.help.endswith(".")
-        for kind in option_table.EVERY - option.kinds:
+        for kind in EVERY - option.kinds:
             assert option.why_not(kind)
         for kind in option.kinds:
             assert option.why_not(kind) is None
