@@ -19,7 +19,7 @@ PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c '$(NEW_ENOUGH)' 
 
 demo: $(INSTALLED)
 	$(BIN)/sparsenet demo
-	@echo "There are more: $(BIN)/sparsenet demo log"
+	@echo "There are more: $(BIN)/sparsenet demo tables, $(BIN)/sparsenet demo log"
 
 # `make test` leaves out what is marked slow or levels (see pyproject.toml); test-rest runs that, test-all everything.
 # In parallel, unless PYTEST_ARGS names tests: a few files are done before the workers have started.

@@ -207,6 +207,9 @@ def demo(given: SimpleNamespace) -> None:
     """Show what sparsenet does, on data that comes with it.
 
     texts: learn the docstrings of the installed scientific Python packages, and answer questions with their functions.
+
+    tables: learn where made-up flights go, from columns of five types, and explain an answer.
+
     log: learn who bought what in a made-up shop, and recommend what to buy next.
     """
     from sparsenet.demo import run

@@ -95,8 +95,8 @@ def table() -> tuple[CommandOption, ...]:
             argument=True, default=Path("-"), kinds=EVERY,
         ),
         CommandOption(
-            "what", "[texts|log]", "The demo: texts or log.", commands=("demo",), argument=True, default="texts",
-            check=one_of("texts", "log"),
+            "what", "[texts|tables|log]", "The demo: texts, tables or log.", commands=("demo",), argument=True,
+            default="texts", check=one_of("texts", "tables", "log"),
         ),
         # --- the options that most people need ---
         path("model", "DIR", "Directory to save the model in.", default=..., kinds=EVERY),

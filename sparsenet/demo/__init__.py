@@ -1,4 +1,4 @@
-"""Demos: a classifier learns docstrings and answers questions; a recommender learns the log of a shop."""
+"""Demos: learn docstrings and answer questions; learn a table of flights; learn the log of a shop."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 
 #: The module of each demo, whose `run` has the arguments of `run` here; the first one is the default.
-DEMOS = {"texts": "talk", "log": "shop"}
+DEMOS = {"texts": "talk", "tables": "flights", "log": "shop"}
 
 
 def run(
