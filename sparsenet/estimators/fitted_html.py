@@ -16,6 +16,18 @@ from sparsenet.selection.choose import Decision
 class FittedHtmlMixin:
     """Representations for notebooks; `choices_` and scores are shown below the diagram."""
 
+    def _facts(self: Any) -> Iterator[str]:
+        """Yield the size of the training data and the scores on held-out or validation data."""
+        n_points = getattr(self, "n_points_", None)
+        yield f"{self.n_texts_ if n_points is None else n_points:,} {'texts' if n_points is None else 'points'}"
+        if hasattr(self, "n_features_in_"):
+            yield f"{self.n_features_in_:,} features"
+        yield f"{len(self.classes_):,} labels"
+        for name, score in (getattr(self, "validation_", None) or {}).items():
+            yield f"{name} {100 * score:.1f} % on validation data"
+        if getattr(self, "validation_score_", None) is not None:
+            yield f"{100 * self.validation_score_:.1f} % right on held-out texts"
+
     def _repr_html_inner(self) -> str:
         return str(estimator_html_repr(self)) + fitted_html(self)
 
@@ -27,28 +39,15 @@ class FittedHtmlMixin:
 
 
 def fitted_html(model: Any) -> str:
-    """Return an HTML fragment about a fitted classifier; empty before `fit`."""
+    """Return an HTML fragment about a fitted model; empty before `fit`."""
     if not hasattr(model, "_fitted"):
         return ""
-    facts = ", ".join(_facts(model))
+    facts = ", ".join(model._facts())
     choices: Mapping[str, Decision] = model.choices_
     rows = "".join(_row(name, decision) for name, decision in choices.items())
     head = "".join(f"<th>{title}</th>" for title in ("decision", "value", "why", "gain on held-out points"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
     return f'<div class="sparsenet-fitted"><p>{_cell(facts)}</p>{table}</div>'
-
-
-def _facts(model: Any) -> Iterator[str]:
-    """Yield the size of the training data and the scores on held-out or validation data."""
-    n_points = getattr(model, "n_points_", None)
-    yield f"{model.n_texts_ if n_points is None else n_points:,} {'texts' if n_points is None else 'points'}"
-    if hasattr(model, "n_features_in_"):
-        yield f"{model.n_features_in_:,} features"
-    yield f"{len(model.classes_):,} labels"
-    for name, score in (getattr(model, "validation_", None) or {}).items():
-        yield f"{name} {100 * score:.1f} % on validation data"
-    if getattr(model, "validation_score_", None) is not None:
-        yield f"{100 * model.validation_score_:.1f} % right on held-out texts"
 
 
 def _row(name: str, decision: Decision) -> str:

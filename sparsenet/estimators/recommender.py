@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from sparsenet.core.machine import default_threads
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import boolean, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
+from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.recommender_evaluation import (
     as_ks,
     events_of,
@@ -46,7 +47,7 @@ from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.selection.choose import Decision
 
 
-class Recommender(RecommenderSavingMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Recommend items to users, from a log of who took which item.
 
     Train on a data frame, a file or a matrix. `recommend` answers for the users of the log, and for new users from
@@ -372,6 +373,10 @@ class Recommender(RecommenderSavingMixin, BaseEstimator):  # type: ignore[misc] 
         self.choices_: dict[str, Decision] = dict(saved.fitted.choices)
         self._starts = np.zeros(1, np.int64) if saved.log is None else saved.log.interactions.starts
         return self
+
+    def _facts(self) -> Iterator[str]:
+        """Yield the size of the log."""
+        yield f"{self.n_events_:,} events of {self.n_users_:,} users and {self.n_items_:,} items"
 
     def _check(self) -> RecommenderOptions:
         """Check all parameters; return the training options."""

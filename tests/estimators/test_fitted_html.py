@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn import config_context
 
-from sparsenet import BlendClassifier, TextClassifier, TreeClassifier
+from sparsenet import BlendClassifier, Recommender, TextClassifier, TreeClassifier
+from sparsenet.demo.shop_log import make_log
 from tests.support.planted import X, Y, fast
 
 MODELS = {
@@ -52,3 +53,11 @@ def test_shows_text_if_scikit_learn_is_told_so():
     with config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert model._repr_mimebundle_() == {"text/plain": repr(model)}
+
+
+def test_shows_the_log_of_a_recommender():
+    log = make_log(100)
+    model = Recommender(random_state=0).fit(log)
+    page = model._repr_html_().partition("sparsenet-fitted")[2]
+    assert f"{len(log['user'])} events of 100 users and {len(set(log['item']))} items" in page
+    assert page.count("<td>") == 4 * len(model.choices_) > 0
