@@ -15,8 +15,6 @@ from sparsenet.selection.holdout import Holdout
 
 LogSplit = Literal["last", "time", "random"]
 SPLITS = ("last", "time", "random")
-#: Fraction of the log, or of each user's items, that a split holds out.
-HELD_SHARE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,19 +122,23 @@ class Interactions:
         times = None if self.times is None else self.times[found]
         return Interactions(own[found], self.items[found], times, self.weights[found], len(users), self.n_items)
 
-    def split(self, strategy: LogSplit, seed: int, n_users: int | None = None) -> tuple[Interactions, Interactions]:
+    def split(
+        self, strategy: LogSplit, seed: int, n_users: int | None = None, share: float = 0.2
+    ) -> tuple[Interactions, Interactions]:
         """Split the log into events to learn from and events held out, of users with both.
 
         Parameters
         ----------
         strategy : {"last", "time", "random"}
-            ``"last"`` holds out each user's last event, and ``"random"`` a fifth of each user's items, at least one.
-            ``"time"`` cuts the log at one time and holds out the last fifth of all events; those of users without
+            ``"last"`` holds out each user's last event, and ``"random"`` a share of each user's items, at least one.
+            ``"time"`` cuts the log at one time and holds out the last share of all events; those of users without
             earlier events are in neither part.
         seed : int
             Draws the items of ``"random"`` and the users of `n_users`.
         n_users : int, optional
             Hold out events of this many users only; the default is all. A ``"time"`` split still cuts everyone's log.
+        share : float
+            The fraction of the log, or of each user's items, above 0 and below 1.
         """
         if strategy not in SPLITS:
             raise ValueError(f"split must be one of {', '.join(map(repr, SPLITS))}, got {strategy!r}")
@@ -144,7 +146,7 @@ class Interactions:
             raise ValueError(
                 f"split={strategy!r} needs the time of each event: name the column of times, or use 'random'"
             )
-        held = {"last": self._is_last, "time": self._is_late, "random": self._is_masked}[strategy](seed)
+        held = {"last": self._is_last, "time": self._is_late, "random": self._is_masked}[strategy](seed, share)
         n_kept = np.bincount(self.users[~held], minlength=self.n_users)
         has_both = (n_kept > 0) & (np.bincount(self.users[held], minlength=self.n_users) > 0)
         if n_users is not None and n_users < has_both.sum():
@@ -153,24 +155,24 @@ class Interactions:
         shown = held & has_both[self.users]
         return self.take(~held if strategy == "time" else ~shown), self.take(shown)
 
-    def _is_last(self, seed: int) -> Bools:
+    def _is_last(self, seed: int, share: float) -> Bools:
         return np.asarray(self.recency == 0)
 
-    def _is_late(self, seed: int) -> Bools:
+    def _is_late(self, seed: int, share: float) -> Bools:
         assert self.times is not None
-        n_held = round(HELD_SHARE * len(self))
+        n_held = round(share * len(self))
         if not n_held:
             return np.zeros(len(self), bool)
         cut = np.partition(self.times, len(self) - n_held)[len(self) - n_held]
         return np.asarray(self.times >= cut)
 
-    def _is_masked(self, seed: int) -> Bools:
-        """Mask all events of a random fifth of each user's distinct items; one item alone stays."""
+    def _is_masked(self, seed: int, share: float) -> Bools:
+        """Mask all events of a random share of each user's distinct items; one item alone stays."""
         pairs, of_event = np.unique(self.users * np.int64(self.n_items) + self.items, return_inverse=True)
         users = pairs // max(self.n_items, 1)
         counts = np.bincount(users, minlength=self.n_users)
         order = np.lexsort((np.random.default_rng((seed, 3)).random(len(pairs)), users))
         ranks = np.empty(len(pairs), np.int64)
         ranks[order] = np.arange(len(pairs)) - (np.cumsum(counts) - counts)[users]
-        n_held = np.where(counts > 1, np.maximum(np.round(HELD_SHARE * counts), 1), 0)
+        n_held = np.where(counts > 1, np.maximum(np.round(share * counts), 1), 0)
         return np.asarray(ranks < n_held[users])[of_event]

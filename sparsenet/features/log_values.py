@@ -17,8 +17,8 @@ from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
 from sparsenet.kernels.types import F32, F64, I32, I64
 
-#: Characters of a date, of a time in minutes and of a time in seconds.
-_LENGTHS = {10, 16, 19}
+#: Lengths of a date, of a time in minutes and of a time in seconds.
+_LENGTHS = set(map(len, ("2026-01-05", "2026-01-05T09:30", "2026-01-05T09:30:00")))
 _DIGITS = set("0123456789")
 _ADVICE = "name users and items by strings or whole numbers"
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from sparsenet.features.interactions import Interactions
+from sparsenet.features.interactions import Interactions, LogSplit
 
 
 def a_log(n: int = 600, *, timed: bool = True) -> Interactions:
@@ -62,6 +62,14 @@ def test_split_of_some_users_leaves_the_others_whole() -> None:
     assert len(chosen) == 5
     others = ~np.isin(log.users, chosen)
     assert np.count_nonzero(~np.isin(kept.users, chosen)) == np.count_nonzero(others)
+
+
+@pytest.mark.parametrize("strategy", ["time", "random"])
+def test_split_holds_out_the_share(strategy: LogSplit) -> None:
+    users, items = np.repeat(np.arange(10), 10), np.tile(np.arange(10), 10)
+    log = Interactions.of(users, items, np.tile(np.arange(10.0), 10), None, 10, 10)
+    assert len(log.split(strategy, 0)[1]) == 20
+    assert len(log.split(strategy, 0, share=0.5)[1]) == 50
 
 
 def test_user_with_one_item_is_not_split() -> None:

@@ -14,7 +14,6 @@ from sparsenet.core.progress import parts_done
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows
 from sparsenet.engines.recommender.item_lists import (
-    MAX_PER_USER,
     powers,
     scaled,
     transitions,
@@ -24,28 +23,17 @@ from sparsenet.engines.recommender.local_regression import regress
 from sparsenet.engines.recommender.part_weights import (
     HeldOut,
     MeasuredParts,
-    RecommenderRules,
     fit_weights_of_parts,
     prior_weights,
     with_best,
 )
-from sparsenet.engines.recommender.recommender_parts import N_CANDIDATES, Queries, RecommenderParts
-from sparsenet.engines.recommender.spectrum import SPARE, leading
+from sparsenet.engines.recommender.recommender_parts import Queries, RecommenderParts
+from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
+from sparsenet.engines.recommender.spectrum import leading
 from sparsenet.features.interactions import Interactions, LogSplit
 from sparsenet.kernels.types import F32, I32, I64, Bools
 from sparsenet.selection.choose import Decision
 from sparsenet.selection.newton import newton, softmax_loss
-
-#: Candidates scored at a time: bounds the memory of a block of users.
-_CELLS = 1 << 18
-#: Numbers in the singular vectors: catalogues of millions of items have fewer dimensions.
-_MAX_FACTORS = 1 << 26
-#: Entries of all lists of one kind: catalogues of millions of items have shorter lists.
-_MAX_ENTRIES = 1 << 26
-#: Lists and singular vectors of the largest catalogues.
-_FEWEST = 16
-#: Steps of training, for the progress bar.
-_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -68,7 +56,7 @@ class RecommenderOptions:
     list_length: int = 200
     n_factors: int = 512
     shrinkage: float = 4.0
-    rules: RecommenderRules = field(default_factory=RecommenderRules)
+    rules: RecommenderRules = RULES
     verbose: bool | None = None
 
 
@@ -124,7 +112,7 @@ class FittedRecommender:
         items = np.full((history.n_users, k), -1, np.int32)
         scores = np.full((history.n_users, k), -np.inf, np.float32)
         queries = self.parts.queries(history)
-        blocks = self._blocks(np.diff(queries.all.indptr), max(N_CANDIDATES, k))
+        blocks = self._blocks(np.diff(queries.all.indptr), max(self.parts.rules.n_candidates, k))
 
         def answer(users: I64) -> None:
             found, values = self._rank(queries.take(users), k, exclude_seen, only)
@@ -143,7 +131,7 @@ class FittedRecommender:
         order, blocks = np.argsort(n_seen, kind="stable"), []
         while len(order):
             shortest = int(n_seen[order[0]])
-            own = order[: max(1, _CELLS // min(n + shortest, self.n_items or 1))]
+            own = order[: max(1, self.parts.rules.answer_cells // min(n + shortest, self.n_items or 1))]
             own = own[: np.searchsorted(n_seen[own], shortest * 5 // 4 + 16, side="right")]
             blocks.append(own)
             order = order[len(own) :]
@@ -151,7 +139,7 @@ class FittedRecommender:
 
     def _rank(self, queries: Queries, k: int, exclude_seen: bool, only: Bools | None) -> tuple[I32, F32]:
         """Propose items for each user, and return the k best of them."""
-        parts, n = self.parts, max(N_CANDIDATES, k)
+        parts, n = self.parts, max(self.parts.rules.n_candidates, k)
         items, valid = parts.propose(queries, n, self.weights, exclude_seen=exclude_seen, only=only, threads=1)
         totals = parts.totals(queries, items, valid, self.weights, 1)
         if not exclude_seen and self.repeats.any():
@@ -166,7 +154,7 @@ class FittedRecommender:
         near, scores = np.full((len(items), k), -1, np.int32), np.full((len(items), k), -np.inf, np.float32)
         asked = np.asarray(items, np.int64)
         own = self.parts.walk.take(asked)
-        own = scaled(own, np.ones(len(asked), np.float32), powers(self.parts.users_of, -0.5))
+        own = scaled(own, np.ones(len(asked), np.float32), self.parts.scales)
         owners = np.repeat(np.arange(len(asked)), np.diff(own.indptr))
         order = np.lexsort((own.indices, -own.data, owners))
         rank = np.arange(len(order)) - own.indptr[owners]
@@ -182,7 +170,8 @@ def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: i
     strategy: LogSplit = "random" if log.times is None else "time"
     kept, held = log.split(strategy, seed, rules.n_users)
     n_held, decided = len(np.unique(held.users)), None
-    with parts_done(_STEPS * (1 + (n_held >= rules.fewest)), "recommender", options.verbose) as done:
+    n_steps = 3 * (1 + (n_held >= rules.fewest))  # of `_learn`, once or twice
+    with parts_done(n_steps, "recommender", options.verbose) as done:
         if n_held >= rules.fewest:
             trial = _learn(kept, options, seed=seed, threads=threads, done=done)
             decided = _decide(trial, kept, held, options, threads)
@@ -200,37 +189,40 @@ def _learn(
     log: Interactions, options: RecommenderOptions, *, seed: int, threads: int, done: Callable[[float], object]
 ) -> RecommenderParts:
     """Train every part on a log."""
-    histories = _limited(log, seed)
+    rules = options.rules
+    histories = _limited(log, seed, rules.max_per_user)
     users_of = np.bincount(histories.indices, minlength=log.n_items).astype(np.int64)
     per_user = powers(np.diff(histories.indptr), -0.5)
     length = _list_length(log, options)
-    near = walk(histories, length, threads)
+    near = walk(histories, length, threads, rules)
     done(1)
     by_cosine = scaled(near, np.ones(len(near), np.float32), powers(users_of, -0.5))
-    regression = regress(histories, by_cosine, options.shrinkage, threads)
+    regression = regress(histories, by_cosine, options.shrinkage, threads, rules)
     done(1)
     normal = scaled(histories, per_user, powers(users_of, -0.5))
     n_factors = _n_factors(log, options)
-    factors = leading(normal, n_factors, seed=seed, threads=threads).vectors
+    factors = leading(normal, n_factors, seed=seed, threads=threads, rules=rules).vectors
     done(1)
     timed = log.times is not None
     none = Rows(np.zeros(log.n_items + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), log.n_items)
-    successors = transitions(log, length) if timed else none
-    return RecommenderParts(near, regression, successors, factors, users_of, _trend(log, users_of))
+    successors = transitions(log, length, rules) if timed else none
+    return RecommenderParts(near, regression, successors, factors, users_of, _trend(log, users_of), rules=rules)
 
 
 def _list_length(log: Interactions, options: RecommenderOptions) -> int:
-    return min(options.list_length, max(_FEWEST, _MAX_ENTRIES // max(log.n_items, 1)))
+    rules = options.rules
+    return min(options.list_length, max(rules.shortest, rules.max_numbers // max(log.n_items, 1)))
 
 
 def _n_factors(log: Interactions, options: RecommenderOptions) -> int:
-    return min(options.n_factors, max(_FEWEST, _MAX_FACTORS // max(log.n_items, log.n_users // 8, 1)))
+    rules, size = options.rules, max(log.n_items, log.n_users // 8, 1)
+    return min(options.n_factors, max(rules.shortest, rules.max_numbers // size))
 
 
 def _check_memory(log: Interactions, options: RecommenderOptions) -> None:
     """Raise MemoryError before training if the lists and factors do not fit."""
     lists = 8 * 4 * min(log.n_items * _list_length(log, options), log.n_items**2)  # bytes of an entry, kinds and copies
-    factors = 4 * (3 * log.n_items + log.n_users) * (_n_factors(log, options) + SPARE)
+    factors = 4 * (3 * log.n_items + log.n_users) * (_n_factors(log, options) + options.rules.spare)
     needed, available = lists + factors + 64 * len(log), available_memory()
     if needed > available:
         raise MemoryError(
@@ -239,14 +231,14 @@ def _check_memory(log: Interactions, options: RecommenderOptions) -> None:
         )
 
 
-def _limited(log: Interactions, seed: int) -> Rows:
-    """Return the distinct items of each user: the latest ones of users with very many, at random without times."""
+def _limited(log: Interactions, seed: int, n: int) -> Rows:
+    """Return the distinct items of each user: the n latest ones of users with more, at random without times."""
     latest = log.latest()
     strength = -latest.recency.astype(np.float32)
     if log.times is None:
         strength = np.random.default_rng((seed, 4)).random(len(latest), np.float32)
     ranked = latest.weighted(strength)
-    kept = ranked.strongest(MAX_PER_USER, ranked.data)
+    kept = ranked.strongest(n, ranked.data)
     return Rows(kept.indptr, kept.indices, np.ones_like(kept.data), kept.width)
 
 

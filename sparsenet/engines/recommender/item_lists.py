@@ -7,24 +7,18 @@ from scipy.sparse import coo_array
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, by_row, transpose
+from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, I64, Bools
 
-#: Numbers in the dense outputs of the kernel: bounds the memory of a product.
-_CELLS = 1 << 22
-#: A user's items beyond this many, the latest ones kept, do not count: work grows with the square.
-MAX_PER_USER = 1000
-#: How far apart two events of a user may be to count as a transition.
-_REACH = 3
 
-
-def best_products(left: Rows, right: Rows, n: int, threads: int) -> Rows:
+def best_products(left: Rows, right: Rows, n: int, threads: int, rules: RecommenderRules = RULES) -> Rows:
     """Compute ``left @ right`` and keep the n largest positive entries of each row, ids ascending."""
     n = min(n, right.width)
     bias, others = np.zeros(right.width, np.float32), np.arange(n, dtype=np.int32)
     counts, indices, data = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
     index = right.indptr, right.indices, right.data
-    for block in left.blocks(max(1, _CELLS // max(n, 1))):
+    for block in left.blocks(max(1, rules.product_cells // max(n, 1))):
         labels, scores = np.empty((len(block), n), np.int32), np.empty((len(block), n), np.float32)
         query = block.indptr, block.indices, block.data
         kernels.shortlist(*query, *index, bias, others, labels, scores, threads)
@@ -47,7 +41,7 @@ def powers(counts: I64, exponent: float) -> F32:
     return np.maximum(counts, 1).astype(np.float32) ** np.float32(exponent)
 
 
-def walk(histories: Rows, n: int, threads: int) -> Rows:
+def walk(histories: Rows, n: int, threads: int, rules: RecommenderRules = RULES) -> Rows:
     """Return the n items that a walk from each item over its users reaches most often.
 
     A step to a user is divided by the root of the item's users, the step back by the number of the user's items.
@@ -55,15 +49,15 @@ def walk(histories: Rows, n: int, threads: int) -> Rows:
     by_item = transpose(histories)
     per_user, per_item = np.diff(histories.indptr), np.diff(by_item.indptr)
     left = scaled(by_item, powers(per_item, -0.5), powers(per_user, -1.0))
-    return without_diagonal(best_products(left, histories, n + 1, threads))
+    return without_diagonal(best_products(left, histories, n + 1, threads, rules))
 
 
-def transitions(log: Interactions, n: int) -> Rows:
+def transitions(log: Interactions, n: int, rules: RecommenderRules = RULES) -> Rows:
     """Return the n most frequent successors of each item, as shares of its occurrences; nearer ones count more."""
     changes = np.flatnonzero((np.diff(log.items, prepend=-1) != 0) | (np.diff(log.users, prepend=-1) != 0))
     users, items = log.users[changes], log.items[changes]
     before, after, amounts = [], [], []
-    for gap in range(1, _REACH + 1):
+    for gap in range(1, rules.reach + 1):
         together = np.flatnonzero((users[gap:] == users[:-gap]) & (items[gap:] != items[:-gap]))
         before.append(items[together])
         after.append(items[together + gap])

@@ -10,19 +10,11 @@ from threadpoolctl import threadpool_limits
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, by_row, transpose
 from sparsenet.engines.recommender.item_lists import powers, scaled
+from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.kernels.types import F32, I64
 
-#: Items in a regression at most.
-_NEIGHBORS = 100
-#: Multiplications of all regressions together, about: items of large logs have fewer neighbors.
-_WORK = 1 << 36
-#: An item of fewer users tells too little to fit it.
-_FEWEST_USERS = 3
-#: Items in a task of a thread.
-_GRAIN = 64
 
-
-def regress(histories: Rows, near: Rows, shrinkage: float, threads: int) -> Rows:
+def regress(histories: Rows, near: Rows, shrinkage: float, threads: int, rules: RecommenderRules = RULES) -> Rows:
     """Fit the presence of each item to that of its strongest items in `near`; return weights by the item given.
 
     A user counts by the inverse root of the number of items. The penalty of an item is `shrinkage` times the root of
@@ -35,19 +27,20 @@ def regress(histories: Rows, near: Rows, shrinkage: float, threads: int) -> Rows
     median = float(np.median(squares[squares > 0])) if squares.any() else 1.0
     penalties = (shrinkage * np.sqrt(squares * median)).astype(np.float32)
     order = _by_strength(near)
-    budget = _WORK // max(int(np.count_nonzero(lengths >= _FEWEST_USERS)), 1)
+    fitted = lengths >= rules.fewest_users
+    budget, grain = rules.work // max(int(np.count_nonzero(fitted)), 1), rules.grain
 
     def fit_block(begin: int) -> list[tuple[I64, F32]]:
         return [
-            _fit_item(item, _nearest(order, item, lengths, budget), columns, len(histories), penalties)
-            for item in range(begin, min(begin + _GRAIN, len(columns)))
-            if lengths[item] >= _FEWEST_USERS
+            _fit_item(item, _nearest(order, item, lengths, budget, rules.n_near), columns, len(histories), penalties)
+            for item in range(begin, min(begin + grain, len(columns)))
+            if fitted[item]
         ]
 
     with threadpool_limits(1), ThreadPoolExecutor(threads) as pool:  # one thread: LAPACK's bits depend on its threads
-        fits = [fit for block in pool.map(fit_block, range(0, len(columns), _GRAIN)) for fit in block]
+        fits = [fit for block in pool.map(fit_block, range(0, len(columns), grain)) for fit in block]
     counts = np.zeros(len(columns), np.int64)
-    counts[lengths >= _FEWEST_USERS] = [len(sources) for sources, _ in fits]
+    counts[fitted] = [len(sources) for sources, _ in fits]
     sources = np.concatenate([np.empty(0, np.int64), *(fit[0] for fit in fits)])
     weights = np.concatenate([np.empty(0, np.float32), *(fit[1] for fit in fits)])
     indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
@@ -61,9 +54,9 @@ def _by_strength(near: Rows) -> Rows:
     return Rows(near.indptr, near.indices[order], near.data[order], near.width)
 
 
-def _nearest(order: Rows, item: int, lengths: I64, budget: int) -> I64:
-    """Return the nearest items of an item, as many as the budget of multiplications allows."""
-    ids = order.indices[order.indptr[item] : order.indptr[item + 1]][:_NEIGHBORS].astype(np.int64)
+def _nearest(order: Rows, item: int, lengths: I64, budget: int, n: int) -> I64:
+    """Return the nearest items of an item: n, or as many as the budget of multiplications allows."""
+    ids = order.indices[order.indptr[item] : order.indptr[item + 1]][:n].astype(np.int64)
     work = np.cumsum(lengths[ids]) * np.arange(1, len(ids) + 1)
     return ids[: np.searchsorted(work, budget, side="right")]
 

@@ -3,64 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparsenet.core.ranked import best_first, is_hit
 from sparsenet.core.rows import Rows
-from sparsenet.engines.recommender.item_lists import MAX_PER_USER
-from sparsenet.engines.recommender.recommender_parts import (
-    N_CANDIDATES,
-    NAMES,
-    PRIOR,
-    TIMED_PRIOR,
-    Queries,
-    RecommenderParts,
-)
+from sparsenet.engines.recommender.recommender_parts import NAMES, Queries, RecommenderParts
+from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, F64, I32, Bools
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 from sparsenet.selection.newton import newton, softmax_loss
-
-#: Depth of the ranking that decisions are measured on.
-_DEPTH = 20
-#: Precision of the prior of the weights, in the scale of a log-likelihood summed over users.
-_PRECISION = 4.0
-#: The next items after the cut in time that count as right: later ones depend less on the history.
-_NEXT = 5
-
-
-@dataclass(frozen=True)
-class RecommenderRules:
-    """What the hold-out decides, and the evidence that a decision needs.
-
-    Attributes
-    ----------
-    n_users : int
-        Users held out at most.
-    fewest : int
-        With fewer users who have a hit among the candidates, nothing is decided.
-    debias : tuple of float
-        Options for `RecommenderParts.debias`.
-    dimensions : tuple of int
-        Options for the number of singular vectors, the most last.
-    better : Rule
-        The rule of `dimensions`.
-    clearly_better : Rule
-        The rule of `debias`: held-out items are easier to find than items to come.
-    best : Rule
-        The rule of the weights, since no option is dearer than another.
-    """
-
-    n_users: int = 4096
-    fewest: int = 50
-    debias: tuple[float, ...] = (0.0, 0.1, 0.2, 0.35)
-    dimensions: tuple[int, ...] = (512, 256, 128, 64)
-    better: Rule = field(default_factory=lambda: Rule("nDCG@20", standard_errors=1.0))
-    clearly_better: Rule = field(default_factory=lambda: Rule("nDCG@20", standard_errors=2.0, min_gain=0.005))
-    best: Rule = field(default_factory=lambda: Rule("nDCG@20", standard_errors=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +29,14 @@ class HeldOut:
     def of(cls, parts: RecommenderParts, kept: Interactions, held: Interactions, *, new_only: bool) -> HeldOut:
         """Take the users of `held`; with `new_only`, items of their history are never right."""
         users = np.unique(held.users).astype(np.int64)
-        users = users[np.diff(kept.starts)[users] <= MAX_PER_USER]  # bounds the candidates of all users together
+        few = np.diff(kept.starts)[users] <= parts.rules.max_per_user
+        users = users[few]  # bounds the candidates of all users together
         before, after = kept.of_users(users), held.of_users(users)
         if new_only:
             seen = before.users * np.int64(before.n_items) + before.items
             after = after.take(~np.isin(after.users * np.int64(after.n_items) + after.items, seen))
         if after.times is not None:
-            after = after.take(np.arange(len(after)) - after.starts[after.users] < _NEXT)
+            after = after.take(np.arange(len(after)) - after.starts[after.users] < parts.rules.n_next)
         return cls(parts.queries(before), after.histories())
 
 
@@ -93,6 +49,7 @@ class MeasuredParts:
     hits: Bools
     n_right: F64
     items: I32
+    rules: RecommenderRules = RULES
 
     @classmethod
     def of(
@@ -107,15 +64,15 @@ class MeasuredParts:
     ) -> MeasuredParts:
         """Propose and score candidates; `repeats` adds two columns for items of the user's own history."""
         how: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads}
-        items, valid = parts.propose(held.queries, N_CANDIDATES, weights, only=None, **how)
+        items, valid = parts.propose(held.queries, parts.rules.n_candidates, weights, only=None, **how)
         scores = parts.scores(held.queries, items, valid, threads)
         if repeats:
             scores = np.concatenate((scores, parts.repeats(held.queries, items)), axis=-1)
         hits = is_hit(items, held.truth) & valid
-        return cls(scores, valid, hits, np.diff(held.truth.indptr).astype(np.float64), items)
+        return cls(scores, valid, hits, np.diff(held.truth.indptr).astype(np.float64), items, parts.rules)
 
     def ndcg(self, weights: F64) -> F64:
-        """Return nDCG@20 of each user with right items by these weights."""
+        """Return the nDCG of each user with right items by these weights."""
         return self.ndcg_of(self.totals(weights))
 
     def totals(self, weights: F64) -> F64:
@@ -124,11 +81,11 @@ class MeasuredParts:
         return np.where(self.valid, totals, -np.inf)
 
     def ndcg_of(self, totals: F64) -> F64:
-        """Return nDCG@20 of each user with right items when candidates are ordered by `totals`."""
-        some = self.n_right > 0
-        (hits,) = best_first(totals[some].astype(np.float32), _DEPTH, self.hits[some])
-        discounts = 1 / np.log2(np.arange(2, _DEPTH + 2))
-        ideal = np.cumsum(discounts)[np.minimum(self.n_right[some], _DEPTH).astype(np.int64) - 1]
+        """Return the nDCG of each user with right items when candidates are ordered by `totals`."""
+        some, depth = self.n_right > 0, self.rules.depth
+        (hits,) = best_first(totals[some].astype(np.float32), depth, self.hits[some])
+        discounts = 1 / np.log2(np.arange(2, depth + 2))
+        ideal = np.cumsum(discounts)[np.minimum(self.n_right[some], depth).astype(np.int64) - 1]
         return np.asarray((hits * discounts[: hits.shape[1]]).sum(axis=1) / ideal)
 
     def fit(self, prior: F64, columns: Bools, rows: Bools) -> F64:
@@ -140,11 +97,11 @@ class MeasuredParts:
         rows = rows & self.hits.any(axis=1)
         x = self.scores[rows][..., columns].astype(np.float64)
         weights = np.zeros(len(prior))
-        weights[columns] = newton(softmax_loss(x, self.hits[rows]), prior[columns], _PRECISION)
+        weights[columns] = newton(softmax_loss(x, self.hits[rows]), prior[columns], self.rules.precision)
         return np.asarray((np.maximum(weights, 0) + np.where(columns, prior, 0)) / 2)
 
     def cross_fitted(self, prior: F64, columns: Bools) -> F64:
-        """Return nDCG@20 of each user by weights that are fitted to the other half of the users."""
+        """Return the nDCG of each user by weights that are fitted to the other half of the users."""
         half = np.arange(len(self.hits)) % 2 == 0
         totals = np.empty(self.hits.shape)
         for own in (half, ~half):
@@ -159,7 +116,7 @@ class MeasuredParts:
 
 def prior_weights(parts: RecommenderParts) -> F32:
     """Return the weights without a hold-out."""
-    return np.array(TIMED_PRIOR if parts.is_timed else PRIOR, np.float32)
+    return np.array(parts.rules.timed_prior if parts.is_timed else parts.rules.prior, np.float32)
 
 
 def with_best(

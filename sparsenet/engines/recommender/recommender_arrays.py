@@ -13,6 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import real
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender
 from sparsenet.engines.recommender.recommender_parts import NAMES, RecommenderParts
+from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.feature_arrays import pack_decision, unpack_decision
 from sparsenet.kernels.types import F32, Arrays
 from sparsenet.storage.format import ModelError
@@ -37,8 +38,8 @@ def pack(fitted: FittedRecommender) -> tuple[Arrays, dict[str, Any]]:
     }
 
 
-def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> FittedRecommender:
-    """Return the recommender; raises ModelError if its parts contradict each other."""
+def unpack(arrays: Arrays, metadata: Mapping[str, Any], rules: RecommenderRules = RULES) -> FittedRecommender:
+    """Return the recommender, which answers by `rules`; raises ModelError if its parts contradict each other."""
     users_of, trend, factors = arrays["users_of"], arrays["trend"], arrays["factors"]
     if users_of.dtype != np.int64 or users_of.ndim != 1 or users_of.min(initial=0) < 0:
         raise ModelError("users_of must hold a whole number for each item")
@@ -47,7 +48,12 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> FittedRecommender:
     _check_floats("factors", factors, (n_items, factors.shape[1] if factors.ndim == 2 else 0))
     lists = {name: _lists(name, arrays, n_items) for name in _LISTS}
     parts = RecommenderParts(
-        **lists, factors=factors, users_of=users_of, trend=trend, debias=real("debias", metadata["debias"], 0, 1)
+        **lists,
+        factors=factors,
+        users_of=users_of,
+        trend=trend,
+        debias=real("debias", metadata["debias"], 0, 1),
+        rules=rules,
     )
     choices = {str(name): unpack_decision(choice) for name, choice in metadata["choices"].items()}
     choices = {name: choice._replace(value=_from_json(choice.value)) for name, choice in choices.items()}

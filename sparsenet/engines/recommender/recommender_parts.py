@@ -12,6 +12,7 @@ import numpy as np
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, by_row
 from sparsenet.engines.recommender.item_lists import powers, stacked
+from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, I32, I64, Bools
 
@@ -19,21 +20,9 @@ from sparsenet.kernels.types import F32, I32, I64, Bools
 NEVER = np.float32(-1e30)
 #: Times `NEVER`, more than any score: an item that the user has taken is proposed, if it may be.
 _CERTAINLY = np.float32(-1e-24)
-#: Items proposed for each user, before those that the user has seen.
-N_CANDIDATES = 128
-#: The weight of an item in a user's recent history falls by this factor for each later item.
-FADING = 0.8
-#: A share of the most popular item's users, which orders items that nothing else tells apart.
-_TIE_BREAK = np.float32(1e-6)
 #: Scores of a user's candidates, in the order of `RecommenderParts.names`.
 NAMES = ("walk", "regression", "spectral", "recent walk", "recent regression", "next", "popularity")
 SPECTRAL = NAMES.index("spectral")
-#: Items of a list of each kind that can be proposed: further ones only add to the scores.
-_PROPOSED = (100, 50, 100)
-#: Weights without a hold-out.
-PRIOR = (2.0, 1.4, 1.6, 0.0, 0.0, 0.0, 0.0)
-#: The same for logs with times.
-TIMED_PRIOR = (1.2, 0.8, 1.4, 0.2, 0.2, 1.0, 0.5)
 
 
 class Queries(NamedTuple):
@@ -69,6 +58,8 @@ class RecommenderParts:
         Popularity, of late if the log has times, from 0 to 1.
     debias : float
         Scores of items are divided by this power of their number of users.
+    rules : RecommenderRules
+        Those of the answers; models do not store them.
     """
 
     walk: Rows
@@ -78,6 +69,7 @@ class RecommenderParts:
     users_of: I64
     trend: F32
     debias: float = 0.0
+    rules: RecommenderRules = RULES
 
     @property
     def n_items(self) -> int:
@@ -99,7 +91,7 @@ class RecommenderParts:
         if not self.is_timed:
             return Queries(ones, ones, shares)
         latest = log.latest()
-        return Queries(ones, latest.weighted((FADING**latest.recency).astype(np.float32)), shares)
+        return Queries(ones, latest.weighted((self.rules.fading**latest.recency).astype(np.float32)), shares)
 
     def propose(
         self, queries: Queries, n: int, weights: F32, *, exclude_seen: bool, only: Bools | None, threads: int
@@ -123,7 +115,7 @@ class RecommenderParts:
     @cached_property
     def _popular(self) -> tuple[F32, I32]:
         """Return a bias that breaks ties, and all items from the most popular one on."""
-        return _by_bias(_TIE_BREAK * self.trend)
+        return _by_bias(np.float32(self.rules.tie_break) * self.trend)
 
     @cached_property
     def _factor(self) -> F32:
@@ -131,7 +123,7 @@ class RecommenderParts:
         return powers(self.users_of, -self.debias)
 
     @cached_property
-    def _scales(self) -> F32:
+    def scales(self) -> F32:
         """Return the inverse root of each item's users."""
         return powers(self.users_of, -0.5)
 
@@ -198,7 +190,7 @@ class RecommenderParts:
         lists = [self.walk, self.regression, self.successors]
         if self.debias:
             lists = [replace(each, data=each.data * self._factor[each.indices]) for each in lists]
-        short = [each.strongest(most, each.data) for each, most in zip(lists, _PROPOSED, strict=True)]
+        short = [each.strongest(most, each.data) for each, most in zip(lists, self.rules.proposed, strict=True)]
         return stacked([*short, never])
 
     @cached_property
@@ -231,12 +223,12 @@ class RecommenderParts:
     def _spectral(self, histories: Rows, items: I32, threads: int) -> F32:
         """Return the scores by the singular vectors."""
         users = np.empty((len(histories), self.factors.shape[1]), np.float32)
-        values = histories.data * self._scales[histories.indices]
+        values = histories.data * self.scales[histories.indices]
         kernels.csr_matmul(histories.indptr, histories.indices, values, self.factors, users, threads)
         products = np.empty(items.size, np.float32)
         indptr = np.arange(len(items) + 1, dtype=np.int64) * items.shape[1]
         kernels.pair_dot(indptr, items.reshape(-1), users, self.factors, products, threads)
-        return np.asarray(products.reshape(items.shape) / self._scales[items])
+        return np.asarray(products.reshape(items.shape) / self.scales[items])
 
 
 def _by_bias(bias: F32) -> tuple[F32, I32]:

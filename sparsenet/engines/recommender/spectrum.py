@@ -9,14 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, transpose
+from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.kernels.types import F32, F64
-
-#: Additional random vectors, which make the last of the wanted ones accurate.
-SPARE = 32
-#: Passes over the matrix and its transpose: the spectrum of a log falls slowly, so one is too few.
-_PASSES = 4
-#: Directions whose share of the largest variance is below this are noise of float32.
-_NOISE = 1e-5
 
 
 class Spectrum(NamedTuple):
@@ -26,21 +20,21 @@ class Spectrum(NamedTuple):
     values: F32
 
 
-def leading(rows: Rows, n: int, *, seed: int, threads: int) -> Spectrum:
+def leading(rows: Rows, n: int, *, seed: int, threads: int, rules: RecommenderRules = RULES) -> Spectrum:
     """Approximate the n leading right singular vectors by subspace iteration from random vectors.
 
     There are fewer if the matrix has a smaller rank. Products run in the project's kernels, and LAPACK on one thread:
     so the result does not depend on `threads`.
     """
     flipped = transpose(rows)
-    size = min(n + SPARE, rows.width, len(rows))
+    size = min(n + rules.spare, rows.width, len(rows))
     basis = np.random.default_rng((seed, 5)).standard_normal((rows.width, size), np.float32)
-    for _ in range(_PASSES):
-        basis = _orthonormal(_product(flipped, _product(rows, basis, threads), threads), threads)
+    for _ in range(rules.passes):
+        basis = _orthonormal(_product(flipped, _product(rows, basis, threads), threads), rules.noise, threads)
     images = _product(rows, basis, threads)
     variances, rotation = _eigen(_gram(images, threads))
     order = np.argsort(-variances, kind="stable")[: min(n, size)]
-    order = order[variances[order] > _NOISE * max(variances.max(initial=0.0), np.finfo(np.float32).tiny)]
+    order = order[variances[order] > rules.noise * max(variances.max(initial=0.0), np.finfo(np.float32).tiny)]
     vectors = _times(basis, np.ascontiguousarray(rotation[:, order], np.float32), threads)
     return Spectrum(vectors, np.sqrt(variances[order]).astype(np.float32))
 
@@ -69,8 +63,8 @@ def _eigen(gram: F32) -> tuple[F64, F64]:
     return variances, rotation
 
 
-def _orthonormal(matrix: F32, threads: int) -> F32:
+def _orthonormal(matrix: F32, noise: float, threads: int) -> F32:
     """Return an orthonormal basis of the columns; directions without variance are dropped."""
     variances, rotation = _eigen(_gram(matrix, threads))
-    some = variances > _NOISE**2 * max(variances.max(initial=0.0), np.finfo(np.float32).tiny)
+    some = variances > noise**2 * max(variances.max(initial=0.0), np.finfo(np.float32).tiny)
     return _times(matrix, np.ascontiguousarray(rotation[:, some] / np.sqrt(variances[some]), np.float32), threads)
