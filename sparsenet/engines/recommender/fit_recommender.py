@@ -179,7 +179,8 @@ def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: i
     if decided is None:
         why = f"{n_held} users could be held out, and fewer than {rules.fewest} had a hit among the candidates"
         weights = prior_weights(parts)
-        return FittedRecommender(parts, weights, choices={"weights": Decision(tuple(weights.tolist()), why)})
+        shown = tuple(round(weight, 3) for weight in weights.tolist())
+        return FittedRecommender(parts, weights, choices={"weights": Decision(shown, why)})
     n_factors = decided.choices["dimensions"].value
     factors = np.ascontiguousarray(parts.factors[:, :n_factors])
     return replace(decided, parts=replace(parts, factors=factors, debias=decided.parts.debias))
