@@ -81,7 +81,8 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     model, started = _load(given), time.perf_counter()
     column = given.target or model.target_
     delimiter = given.label_delimiter or model.fitted_.label_delimiter
-    frame, cells = table_labels(_read(given.data, given, "format"), None, column or "label", delimiter)
+    frame = _read(given.data, given, "format")  # with the classes: the histories of later rows may read them
+    cells = table_labels(frame, None, column or "label", delimiter)[1]
     truth, names = _truth(model, cells)
     k = min(max(*given.k, results.RECALL_AT), len(model.classes_))
     ranked = [labels for labels, _ in _answers(model, frame, k, given.batch_size)]

@@ -30,7 +30,14 @@ from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.table_input import cells_of_row, framed, history_spec, one_row, table_labels
+from sparsenet.estimators.table_input import (
+    cells_of_row,
+    check_columns,
+    framed,
+    history_spec,
+    one_row,
+    table_labels,
+)
 from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.table_encoder import TableEncoder
@@ -157,6 +164,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             How to read a file, as in `TextClassifier.fit`.
         """
         options, seed = self._options(), run_seed(self.random_state)
+        check_columns(target, types)
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         with all_or_nothing(self):
             whole = framed(X, format=format, dialect=dialect)
@@ -212,7 +220,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         if y is None:
             if self.target_ is None:
                 raise ValueError("y must be given: the model was trained with y, not with the name of a column")
-            frame, y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)
+            y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)[1]  # histories may read it, too
         points = self._features(frame)
         _, truth = check_points(points, self._fitted.target.encode(y, drop_unknown=True))
         if len(points) == 0:

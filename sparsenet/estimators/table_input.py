@@ -71,6 +71,16 @@ def history_spec(history: HistorySpec | Mapping[str, Any] | None) -> HistorySpec
     return HistorySpec(**history)
 
 
+def check_columns(target: Any, types: Any) -> None:
+    """Refuse a `target` that is no name, and `types` that are no dict."""
+    if target is not None and not isinstance(target, str):
+        raise ValueError(
+            f"target must be the name of one column, got {type(target).__name__}: pass classes that are no column as y"
+        )
+    if types is not None and not isinstance(types, Mapping):
+        raise ValueError(f"types must be a dict such as {{'price': 'number'}}, got {types!r}")
+
+
 def table_labels(frame: Frame, y: Any, target: str | None, label_delimiter: str | None) -> tuple[Frame, Any]:
     """Return the frame without the column of classes, and the classes."""
     if isinstance(y, str):
@@ -96,6 +106,11 @@ def _column_labels(frame: Frame, target: str, label_delimiter: str | None) -> An
         return [_split(cell, label_delimiter) for cell in cells.tolist()]
     if cells.dtype.kind == "M":
         cells = np.array([None if np.isnat(cell) else str(cell) for cell in cells], dtype=object)
+    if cells.dtype.kind == "f":
+        fractions = np.flatnonzero(np.isfinite(cells) & (cells != np.round(cells)))
+        if len(fractions):
+            problem = f"the column {target!r} holds the fraction {cells[fractions[0]]:g}, and classes are predicted"
+            raise frame.error(f"{problem}: cut the numbers into ranges, or use a regression", int(fractions[0]))
     there = cells.tolist()
     if any(isinstance(cell, _MANY) for cell in there):
         return [[] if not isinstance(cell, _MANY) and is_missing(cell) else cell for cell in there]

@@ -241,6 +241,11 @@ def test_a_history_looks_back_never_ahead(tmp_path):
     history = {"key": "user", "time": "when", "columns": ["item"], "n": 3}
     trained = TableClassifier(**LINEAR).fit(log, target="item", history=history)
     assert "last item of user" in trained.columns_
+    half = sparsenet.TableClassifier(**LINEAR).fit(
+        {name: np.asarray(cells)[when < n // 2] for name, cells in log.items()}, target="item", history=history
+    )
+    later = {name: np.asarray(cells)[when >= n // 2] for name, cells in log.items()}
+    assert half.score(later) == half.score(later, later["item"]) > 0.9
     assert trained.feature_names_in_.tolist() == ["user", "when"]
     assert trained.validation_ is not None
     assert trained.validation_["accuracy"] > 0.9

@@ -161,3 +161,16 @@ def test_refuses_forged_models(tmp_path, model, change, problem):
     save_arrays(tmp_path / "forged", arrays, about)
     with pytest.raises(ModelError, match=problem):
         load(tmp_path / "forged")
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"target": ["y", "x"]}, "target must be the name of one column, got list"),
+        ({"target": "y", "types": "x=number"}, r"types must be a dict such as \{'price': 'number'\}, got 'x=number'"),
+        ({"target": "t"}, "row 1 of X: the column 't' holds the fraction 2.5, and classes are predicted"),
+    ],
+)
+def test_refuses_targets_and_types_of_other_kinds(how, message):
+    with pytest.raises(ValueError, match=message):
+        TableClassifier().fit({"x": [1, 2, 3], "y": ["a", "b", "a"], "t": [1.0, 2.5, 3.0]}, **how)

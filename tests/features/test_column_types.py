@@ -138,3 +138,12 @@ def test_refuses_strings_that_no_file_can_hold() -> None:
     for kind in ("category", "text", "categories"):
         with pytest.raises(ValueError, match=r"row 1 of X: column 'a' holds .*: half of a surrogate pair"):
             TableEncoder.learn(table(a=["x", "\ud800", "x"]), {"a": kind})
+
+
+@pytest.mark.parametrize("values", [[[0.5, 1.0], [0.25, 2.0]], [np.array([0.5, 1.0]), np.array([0.25, 2.0])]])
+def test_refuses_embeddings_as_a_column(values):
+    frame = read_frame({"e": values})
+    with pytest.raises(ValueError, match=r"row 0 of X: column 'e' holds lists of fractions.*BlendClassifier.*'ignore'"):
+        infer_types(frame, {})
+    assert infer_types(frame, {"e": "ignore"})["e"].type == "ignore"
+    assert infer_types(read_frame({"e": [[1, 2], [3]]}), {})["e"].type == "ids"

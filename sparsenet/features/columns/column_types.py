@@ -213,7 +213,15 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
     sample = profile.sample(rules.sample)
     values = sample.values.tolist()
     if any(isinstance(value, list | tuple | set | np.ndarray) for value in values):
-        texts = all(isinstance(item, str) for value in values if isinstance(value, list) for item in value)
+        items = [item for value in values if isinstance(value, list | np.ndarray) for item in value]
+        if any(isinstance(item, float) and not float(item).is_integer() for item in items):
+            name = profile.cells.name
+            raise profile.cells.error(
+                f"column {name!r} holds lists of fractions, such as embeddings, which no type of column fits: give them "
+                f"to BlendClassifier, or leave the column out with types={{{name!r}: 'ignore'}}",
+                int(profile.there[0]),
+            )
+        texts = all(isinstance(item, str) for item in items)
         return InferredType(
             type="categories" if texts else "ids", why="lists", detail=_most_frequent_separator(profile)
         )
