@@ -217,8 +217,8 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
         if any(isinstance(item, float) and not float(item).is_integer() for item in items):
             name = profile.cells.name
             raise profile.cells.error(
-                f"column {name!r} holds lists of fractions, such as embeddings, which no type of column fits: give them "
-                f"to BlendClassifier, or leave the column out with types={{{name!r}: 'ignore'}}",
+                f"column {name!r} holds lists of fractions, such as embeddings, which no type of column fits: give "
+                f"them to BlendClassifier, or leave the column out with types={{{name!r}: 'ignore'}}",
                 int(profile.there[0]),
             )
         texts = all(isinstance(item, str) for item in items)
