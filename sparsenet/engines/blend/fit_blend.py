@@ -39,18 +39,24 @@ from sparsenet.selection.holdout import Holdout
 
 #: The usual number of candidate labels by the tree, and the larger one to compare with.
 FEW, MANY = 32, 128
+#: Maximum features per label in the wide path by default. With a tree, more features gain nothing
+#: (bench/notes/networks.md).
+WIDE_BUDGET = 256
 
 
 @dataclass(frozen=True)
 class BlendOptions:
-    """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen."""
+    """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen.
+
+    `n_neighbors` training points vote.
+    """
 
     rules: Rules
     network: NetworkOptions | None
-    n_neighbors: int
     candidates: int | None
     time_budget: float | None
     verbose: bool | None
+    n_neighbors: int = 50
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
 
