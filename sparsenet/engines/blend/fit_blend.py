@@ -16,7 +16,7 @@ from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import network_part
-from sparsenet.engines.blend.blend_holdout import RANKS, BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
+from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
 from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
@@ -34,6 +34,7 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F32, F64, I32, Bools
+from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 from sparsenet.selection.holdout import Holdout
 

@@ -13,6 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.table.members import Member
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.kernels.types import F64, I32, Bools
+from sparsenet.metrics.ranking import RANKS
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class HeldAnswers:
         squares = np.asarray(self.p.multiply(self.p).sum(axis=1)).reshape(-1)
         return np.asarray((self.hits(truth) + (1 + 2 * right - squares) / 2) / 2)
 
-    def shared_score(self, truth: Rows, ranks: Sequence[int] = (1, 3, 5)) -> F64:
+    def shared_score(self, truth: Rows, ranks: Sequence[int] = RANKS) -> F64:
         """Return each point's mean precision at `ranks`, for several labels each."""
         first = self.ranked[:, : max(ranks)]
         return np.asarray(precisions(is_hit(first, truth), ranks).mean(axis=1))
