@@ -15,7 +15,8 @@ from sparsenet import data
 from sparsenet.cli.models import PointClassifier, has_named_labels
 from sparsenet.cli.reporting import count, memory_for, say
 from sparsenet.core.progress import bar, is_wanted
-from sparsenet.data.explain import MAX_IDS, checked_width
+from sparsenet.core.validation import MAX_WIDTH
+from sparsenet.data.explain import checked_width
 from sparsenet.data.formats import is_npz, table_format
 from sparsenet.data.sources import OnSkipped, name_of, refuse_stdin_twice
 
@@ -87,7 +88,7 @@ class PointFile:
             str(self.path),
             batch_rows=self.batch_rows,
             format=self.format,
-            n_features=MAX_IDS if wider else known.n_features,
+            n_features=MAX_WIDTH if wider else known.n_features,
             n_labels=known.n_labels,
             classes=model.classes_ if with_labels and named else None,
             with_labels=with_labels,
@@ -103,7 +104,7 @@ class PointFile:
             return
         if str(self.path) == "-" or self.path.is_fifo():
             return
-        widths: dict[str, Any] = {"n_features": MAX_IDS, "with_labels": False}
+        widths: dict[str, Any] = {"n_features": MAX_WIDTH, "with_labels": False}
         next(data.iter_batches(str(self.path), batch_rows=1, format=self.format, **widths), None)
 
     def is_matrix(self) -> bool:

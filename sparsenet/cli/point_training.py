@@ -21,9 +21,7 @@ from sparsenet.engines.network.training import checkpoints
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.tree import TreeClassifier
-
-#: Ranks at which --valid is measured, as after each epoch of a network.
-RANKS = (1, 3, 5)
+from sparsenet.metrics.ranking import RANKS
 
 
 def classifier(kind: str, parameters: Mapping[str, Any]) -> PointClassifier:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # scikit-learn takes a second to import, and readers of data 
 
 T = TypeVar("T")
 Name = TypeVar("Name", bound=Hashable)
+#: The largest width, id or count: they are 32-bit integers.
 MAX_WIDTH = 2**31 - 1
 
 _BRIEF = Repr()

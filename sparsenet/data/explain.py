@@ -11,16 +11,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.errors import DataError, quoted
 
-MAX_IDS = 2**31 - 1  # ids are int32
 _TOKEN_BYTES = 200
 
 
 def checked_width(path: str, line: int | None, announces: str, kind: str, found: int, width: int | None) -> int:
     """Return `width`, or `found` if that is None. Raise a DataError if there are more columns than that or 2^31 - 1."""
-    if found > (MAX_IDS if width is None else width):
-        limit = "2^31 - 1 at most are possible" if width in (None, MAX_IDS) else f"at most {width} are expected"
+    if found > (MAX_WIDTH if width is None else width):
+        limit = "2^31 - 1 at most are possible" if width in (None, MAX_WIDTH) else f"at most {width} are expected"
         raise DataError(path, line, f"{announces} {found} {kind}, but {limit}")
     return found if width is None else width
 
@@ -123,7 +123,7 @@ def _id_problem(kind: str, found: int, first: int, end: int, rules: RowRules) ->
         return f"{kind} {found} is negative; ids are integers from {first} on"
     if found < first:
         return f"{kind} {found} where ids count from {first}; read the file with zero_based=True"
-    if found >= MAX_IDS:
+    if found >= MAX_WIDTH:
         return f"{kind} {quoted(str(found))[1:-1]} is beyond 2^31 - 2, the largest id; number the {kind}s densely"
     limit = rules.limit(kind, end - first)
     if first == end:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 from sparsenet.core.machine import default_threads
-from sparsenet.data.explain import MAX_IDS
+from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.sources import OnSkipped
 
 SparseFormat: TypeAlias = Literal["auto", "xmc", "svmlight"]
@@ -40,7 +40,7 @@ class Options:
             raise ValueError(f"format must be 'auto', 'xmc' or 'svmlight', got {self.format!r}")
         for name in ("n_features", "n_labels"):
             value = getattr(self, name)
-            if value is not None and not 0 <= value <= MAX_IDS:
+            if value is not None and not 0 <= value <= MAX_WIDTH:
                 raise ValueError(f"{name} must lie between 0 and 2^31 - 1, got {value}")
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based must be True, False or 'auto', got {self.zero_based!r}")

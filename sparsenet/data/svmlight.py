@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset, csr, empty_labels, label_matrix
 from sparsenet.data.errors import DataError
-from sparsenet.data.explain import MAX_IDS, RowRules, explain
+from sparsenet.data.explain import RowRules, explain
 from sparsenet.data.reader_options import Options
 from sparsenet.data.stray import LargestId
 
@@ -35,8 +36,8 @@ class SvmlightReader:
         self._announced = -1  # the number of points, if the first line is a header
         first = int(options.zero_based is False)
         # Whether ids count from 0 or 1 is known only at the end of the file, so allow both.
-        room = options.n_features if options.n_features is not None else MAX_IDS
-        end = min(room + (options.zero_based is not True), MAX_IDS)
+        room = options.n_features if options.n_features is not None else MAX_WIDTH
+        end = min(room + (options.zero_based is not True), MAX_WIDTH)
         self._features, self._labels = LargestId("feature"), LargestId("label")
         self._rules = RowRules(path=path, first_feature=first, end_feature=end, n_labels=options.n_labels)
 
@@ -120,7 +121,7 @@ def number_labels(
     The last is None if the labels are column numbers.
     """
     whole = bool((labels == np.floor(labels)).all())
-    if whole and labels.min(initial=0) >= 0 and labels.max(initial=0) < MAX_IDS:
+    if whole and labels.min(initial=0) >= 0 and labels.max(initial=0) < MAX_WIDTH:
         columns = labels.astype(np.int32)
         return columns, int(columns.max(initial=-1)) + 1 if n_labels is None else n_labels, None
     values, positions = np.unique(labels, return_inverse=True)

@@ -10,11 +10,12 @@ import re
 import numpy as np
 
 from sparsenet import kernels
+from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.arrays import RowArrays, RowCollector
 from sparsenet.data.blocks import Block
 from sparsenet.data.dataset import Dataset, csr, empty_labels, label_matrix
 from sparsenet.data.errors import DataError, quoted
-from sparsenet.data.explain import MAX_IDS, RowRules, checked_width, explain
+from sparsenet.data.explain import RowRules, checked_width, explain
 from sparsenet.data.reader_options import Options
 
 #: The newline is part of the pattern: without it, the line may be longer than the bytes that were read.
@@ -75,7 +76,7 @@ class XmcReader:
         self._line = 1
         self.n_points, n_columns, n_labels = _counts(path, line, options)
         options.report_header(path, n_columns, n_labels)
-        label_width = options.n_labels if options.with_labels else MAX_IDS
+        label_width = options.n_labels if options.with_labels else MAX_WIDTH
         announces = path, 1, "the header announces"
         self.n_features = checked_width(*announces, options.columns, n_columns, options.n_features)
         self.n_labels = checked_width(*announces, "labels", n_labels or 0, label_width)

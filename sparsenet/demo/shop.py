@@ -17,8 +17,6 @@ from sparsenet.estimators.recommender import Recommender
 USERS = ("Ada 1", "Hugo 2", "Zoe 3")
 BASKETS = (["tent"], ["flour", "yeast"], ["bicycle", "helmet"])
 ANSWERS = 3
-#: Purchases shown of each user.
-SHOWN = 4
 
 
 def run(
@@ -49,12 +47,12 @@ def _write(log: Mapping[str, Sequence[str]], path: Path) -> None:
         csv.writer(file).writerows([log, *zip(*log.values(), strict=True)])
 
 
-def _for_users(model: Recommender, log: Mapping[str, Sequence[str]]) -> Table:
+def _for_users(model: Recommender, log: Mapping[str, Sequence[str]], *, n_bought: int = 4) -> Table:
     found = model.recommend(list(USERS), k=ANSWERS)
     table = Table("user", "bought last", "recommended", title="What users may buy next")
     for place, user in enumerate(USERS):
         bought = [item for own, item in zip(log["user"], log["item"], strict=True) if own == user]
-        table.add_row(user, ", ".join(bought[-SHOWN:]), _items(found, place * ANSWERS))
+        table.add_row(user, ", ".join(bought[-n_bought:]), _items(found, place * ANSWERS))
     return table
 
 

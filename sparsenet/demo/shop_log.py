@@ -24,7 +24,6 @@ _FIRST_NAMES = """
     Yara Zoe
 """
 FIRST_NAMES = _FIRST_NAMES.split()
-_OPENING = datetime(2026, 1, 5, 9)
 
 
 def things() -> dict[str, list[str]]:
@@ -32,8 +31,10 @@ def things() -> dict[str, list[str]]:
     return {department: listed.split(", ") for department, listed in DEPARTMENTS.items()}
 
 
-def make_log(n_users: int = 1500, seed: int = 0) -> dict[str, list[str]]:
-    """Return the columns user, item and time of purchases, in the order of the time.
+def make_log(
+    n_users: int = 1500, seed: int = 0, *, opening: datetime = datetime(2026, 1, 5, 9)
+) -> dict[str, list[str]]:
+    """Return the columns user, item and time of purchases since the `opening`, in the order of the time.
 
     A user shops in two departments, mostly from the first things of a department to the later ones, and sometimes buys
     anything.
@@ -53,5 +54,5 @@ def make_log(n_users: int = 1500, seed: int = 0) -> dict[str, list[str]]:
             depth[which] += 1
             rows.append((day, user, department[place]))
     rows.sort()
-    times = [(_OPENING + timedelta(days=day)).isoformat(timespec="minutes") for day, _, _ in rows]
+    times = [(opening + timedelta(days=day)).isoformat(timespec="minutes") for day, _, _ in rows]
     return {"user": [user for _, user, _ in rows], "item": [item for _, _, item in rows], "time": times}

@@ -24,6 +24,7 @@ from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.part_scaling import PartScaling
 from sparsenet.features.targets import Points, check_points
 from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision
 
 
@@ -80,7 +81,7 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         """Keep scores on validation points in `validation_` of a tree or blend, for `save`."""
         self._fitted = replace(self._fitted, validation=dict(scores))
 
-    def _validated(self, held: Points | None, ranks: tuple[int, ...] = (1, 3, 5)) -> Self:
+    def _validated(self, held: Points | None, ranks: tuple[int, ...] = RANKS) -> Self:
         """Measure the model on scaled validation points, if any."""
         if held is not None:
             points, truth = held

@@ -17,7 +17,7 @@ from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
-from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit
+from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, FittedBlend, InterruptedBlend, fit
 from sparsenet.engines.blend.network_part import TRAINED_FOR
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD
 from sparsenet.engines.network.options import NetworkOptions, seconds
@@ -40,10 +40,6 @@ from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import Arrays
-
-#: Maximum features per label in the wide path by default. With a tree, more features gain nothing
-#: (bench/notes/networks.md).
-WIDE_BUDGET = 256
 
 
 class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

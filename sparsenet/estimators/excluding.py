@@ -16,8 +16,6 @@ from sparsenet.kernels.types import F32, I32, I64, Bools
 
 _ROWS = (list, tuple, set, frozenset, np.ndarray)
 _NUMBERS = (int, float, np.integer, np.floating)
-#: Unknown names shown in an error.
-_SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,8 +285,8 @@ def _are_number_names(argument: str, value: Any, rows: list[list[Any]], n: int, 
     return False
 
 
-def _numbers(argument: str, rows: list[list[Any]], target: Target) -> list[NDArray[np.int64]]:
-    """Return the numbers of the named labels, ascending and distinct; raise for unknown ones."""
+def _numbers(argument: str, rows: list[list[Any]], target: Target, *, n_shown: int = 3) -> list[NDArray[np.int64]]:
+    """Return the numbers of the named labels, ascending and distinct; refuse unknown ones, and show some."""
     numbers = [np.unique(target.find(row)) if row else np.empty(0, np.int64) for row in rows]
     if any(len(own) and own[0] < 0 for own in numbers):
         known = [target.find(row) >= 0 if row else np.empty(0, bool) for row in rows]
@@ -298,8 +296,8 @@ def _numbers(argument: str, rows: list[list[Any]], target: Target) -> list[NDArr
             for name, is_known in zip(row, own, strict=True)
             if not is_known
         )
-        shown = ", ".join(repr(name) for name in list(unknown)[:_SHOWN])
-        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        shown = ", ".join(repr(name) for name in list(unknown)[:n_shown])
+        more = f" and {len(unknown) - n_shown} more" if len(unknown) > n_shown else ""
         raise ValueError(
             f"{argument} names {shown}{more}, not among the {len(target.classes)} labels in classes_: leave unknown "
             "labels out"

@@ -47,8 +47,6 @@ _MODULES = {name: module for module, names in TRANSFORMERS.items() for name in n
 #: Attributes that mean nothing in another process.
 _LEFT_OUT = {"_stop_words_id", "_sklearn_output_config", "_metadata_request"}
 _TYPES = {"bool": bool, "int": int, "float": float, "str": str, "object": object}
-#: Lists of more items are packed as arrays.
-_MAX_ITEMS = 64
 _ATTRIBUTE = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE)
 
 
@@ -128,9 +126,9 @@ class _Packer:
         packed = {key: self.pack(f"{name}.{key}", item) for key, item in state.items()}
         return {"estimator": {"name": name, "state": packed}}
 
-    def _items(self, where: str, items: list[Any]) -> Any:
-        """Return many strings or integers as arrays, other items one by one."""
-        if len(items) > _MAX_ITEMS:
+    def _items(self, where: str, items: list[Any], *, max_items: int = 64) -> Any:
+        """Return more than `max_items` strings or integers as arrays, other items one by one."""
+        if len(items) > max_items:
             if all(type(item) is str for item in items):
                 return self._strings(where, items)
             if all(type(item) is int and abs(item) < 2**63 for item in items):

@@ -46,9 +46,6 @@ from sparsenet.features.targets import Target, check_lengths, check_points
 from sparsenet.kernels.types import F32, I32, Arrays
 from sparsenet.selection.choose import Decision
 
-#: Training rows kept to explain answers by.
-N_BACKGROUND = 32
-
 
 class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classify the rows of a table with mixed columns, from two to a hundred thousand classes.
@@ -181,9 +178,17 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             return self._adopt(dataclasses.replace(fitted, column=target, label_delimiter=label_delimiter))
 
     def _trained(
-        self, frame: Frame, encoder: TableEncoder, target: Target, labels: Rows, options: TableOptions, seed: int
+        self,
+        frame: Frame,
+        encoder: TableEncoder,
+        target: Target,
+        labels: Rows,
+        options: TableOptions,
+        seed: int,
+        *,
+        n_background: int = 32,
     ) -> FittedTable:
-        """Encode the rows, and train the model that is best on held-out ones."""
+        """Encode the rows, and train the model that is best on held-out ones; keep some rows to explain answers by."""
         threads = self._threads()
         points = TablePoints.of(frame, encoder, threads)
         exclusive = bool((np.diff(labels.indptr) == 1).all()) and target.kind == "single"
@@ -196,7 +201,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         choices |= {} if decision is None else {"numbers": decision}
         counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
         seen = LabelStats(counts, len(points), None, np.zeros_like(counts), 0)
-        sample = np.random.default_rng((seed, 3)).permutation(len(points))[:N_BACKGROUND]
+        sample = np.random.default_rng((seed, 3)).permutation(len(points))[:n_background]
         background = points.take(np.sort(sample))
         fitted = FittedTable(member, target, seen, encoder, background, choices, validation)
         return dataclasses.replace(fitted, dropped=dropped if dropped.any() else None)

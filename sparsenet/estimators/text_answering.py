@@ -21,6 +21,7 @@ from sparsenet.features.text import table_columns
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
 from sparsenet.features.text.learnt_texts import labelled_texts, learnt_texts
 from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.metrics.ranking import RANKS
 
 
 class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
@@ -108,7 +109,7 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
             return *best_allowed(rank, len(texts), k, allowed), allowed
         return *best_only(rank_among, len(texts), k, allowed), allowed
 
-    def _validated(self, held: tuple[list[str], Rows] | None, ranks: tuple[int, ...] = (1, 3, 5)) -> Self:
+    def _validated(self, held: tuple[list[str], Rows] | None, ranks: tuple[int, ...] = RANKS) -> Self:
         """Measure the model on validation texts, if any."""
         if held is not None:
             texts, truth = held

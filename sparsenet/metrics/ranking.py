@@ -19,6 +19,8 @@ from sparsenet.kernels.types import F64, I32, I64
 Sparse: TypeAlias = sparse.csr_array | sparse.csr_matrix
 Predictions: TypeAlias = Sparse | ArrayLike
 
+#: The ranks k of P@k that reports show, and whose mean decisions maximise.
+RANKS = (1, 3, 5)
 _NO_LABEL = np.iinfo(np.int32).max
 _BLOCK = 1 << 20  # entries per step: bounds the memory, and fits the cache
 

@@ -7,7 +7,7 @@ import pytest
 
 from sparsenet.core.rows import as_matrix
 from sparsenet.features.columns.cell_numbers import parse_number
-from sparsenet.features.columns.number_column import MAX_KNOTS, MAX_SCORE, NumberColumn
+from sparsenet.features.columns.number_column import RULES, NumberBasis, NumberColumn, NumberRules
 from sparsenet.features.columns.table_encoder import SCALE, TableEncoder
 from sparsenet.features.columns.text_column import TextColumn
 from sparsenet.features.targets import Target
@@ -32,10 +32,23 @@ def test_a_number_lies_between_two_knots() -> None:
     (column,) = encoder.columns
     assert isinstance(column, NumberColumn)
     knots = column.basis.knots
-    assert len(knots) == MAX_KNOTS
+    assert len(knots) == RULES.max_knots
     found = named(encoder, (knots[4] + 3 * knots[5]) / 4)
     assert found[f"a near {knots[4]:.6g}"] == pytest.approx(0.25, abs=1e-5)
     assert found[f"a near {knots[5]:.6g}"] == pytest.approx(0.75, abs=1e-5)
+
+
+def test_rules_bound_the_knots_of_numbers() -> None:
+    numbers = np.random.default_rng(0).normal(size=200)
+    assert len(NumberBasis.learn(numbers, NumberRules(max_knots=5)).knots) == 5
+    assert len(NumberBasis.learn(numbers, NumberRules(rows_per_knot=50)).knots) == 4
+    assert len(NumberBasis.learn(numbers, NumberRules(rows_per_knot=1, max_values=200)).knots) == 200
+
+
+def test_scores_of_numbers_are_cut() -> None:
+    _, values = NumberBasis.learn(np.arange(100.0)).block(np.array([0.0, 50.0, 99.0]), max_score=0.5)
+    assert values[[0, 2], 0].tolist() == [-0.5, 0.5]
+    assert abs(values[1, 0]) < 0.5
 
 
 def test_each_of_few_values_has_a_knot() -> None:
@@ -60,7 +73,7 @@ def test_heavy_tails_and_infinity_are_bounded() -> None:
     encoder = learnt([*np.exp(5 * np.random.default_rng(0).normal(size=1000)), np.inf, -np.inf], "number")
     for value in (1e300, -1e300, np.inf, -np.inf, 5e-324):
         found = named(encoder, value)
-        assert max(abs(x) for x in found.values()) <= MAX_SCORE
+        assert max(abs(x) for x in found.values()) <= 4
         assert np.isfinite(encoder.matrix(table(a=[value]))[0]).all()
 
 

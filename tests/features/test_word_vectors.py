@@ -342,11 +342,18 @@ def test_the_library_is_asked_without_special_tokens(monkeypatch):
     assert found.spans("a cat") == [(2, 0, 1), (4, 4, 5)]
 
 
-def test_texts_are_taken_in_parts(monkeypatch):
+def test_texts_are_taken_in_parts():
     texts = [f"{word} the" for word in WORDS]
-    whole = vectors().embed(texts)
-    monkeypatch.setattr(word_vectors, "TEXTS_AT_A_TIME", 7)
-    assert (vectors().embed(texts) == whole).all()
+    assert (vectors().vectors_of(texts, 1, texts_at_a_time=7) == vectors().embed(texts)).all()
+
+
+def test_rows_are_rounded_in_parts():
+    table = np.random.default_rng(0).normal(size=(len(WORDS), 8))
+    whole, parts = (
+        WordVectors.of_table(table, WordListTokenizer(WORDS), "words", **how) for how in ({}, {"rows_at_a_time": 7})
+    )
+    assert (parts.codes == whole.codes).all()
+    assert (parts.factors == whole.factors).all()
 
 
 def test_too_many_texts_are_refused_before_memory_runs_out(monkeypatch):

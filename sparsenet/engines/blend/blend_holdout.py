@@ -12,10 +12,8 @@ from sparsenet.core.ranked import precisions
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.options import AUTO, AutoRules
 from sparsenet.kernels.types import F32, F64, I32, I64, Bools
+from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.holdout import Holdout
-
-#: Decisions maximise the mean of the precisions at these ranks.
-RANKS = (1, 3, 5)
 
 
 def mean_precision(hits: Bools, ranks: Sequence[int] = RANKS) -> F64:

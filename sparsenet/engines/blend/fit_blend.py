@@ -16,7 +16,7 @@ from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import network_part
-from sparsenet.engines.blend.blend_holdout import RANKS, BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
+from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
 from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
@@ -34,23 +34,30 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F32, F64, I32, Bools
+from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 from sparsenet.selection.holdout import Holdout
 
 #: The usual number of candidate labels by the tree, and the larger one to compare with.
 FEW, MANY = 32, 128
+#: Maximum features per label in the wide path by default. With a tree, more features gain nothing
+#: (bench/notes/networks.md).
+WIDE_BUDGET = 256
 
 
 @dataclass(frozen=True)
 class BlendOptions:
-    """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen."""
+    """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen.
+
+    `n_neighbors` training points vote.
+    """
 
     rules: Rules
     network: NetworkOptions | None
-    n_neighbors: int
     candidates: int | None
     time_budget: float | None
     verbose: bool | None
+    n_neighbors: int = 50
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
 

@@ -13,11 +13,6 @@ from sparsenet.engines.table.members import Member
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.kernels.types import F64, I32, I64, Bools
 
-#: Orders of columns that are averaged, half of them the reverse of others.
-N_ORDERS = 32
-#: Probabilities are cut to this distance from 0 and 1, so that log-odds are finite.
-SMALLEST = 1e-6
-
 
 class ColumnEffect(NamedTuple):
     """A column of a row: its name, its cell, and what it added to the log-odds."""
@@ -64,30 +59,39 @@ class ColumnMap:
 
 
 def column_effects(
-    member: Member, point: TablePoints, background: TablePoints, columns: ColumnMap, label: int, threads: int
+    member: Member,
+    point: TablePoints,
+    background: TablePoints,
+    columns: ColumnMap,
+    label: int,
+    threads: int,
+    *,
+    n_orders: int = 32,
 ) -> tuple[float, F64]:
     """Return the mean log-odds of a label over the background, and what each column of a point adds.
 
-    The columns change from those of a background row to the point's own one by one, in `N_ORDERS` random orders. What
-    a change adds, on average, is the column's Shapley value. They sum to the difference exactly.
+    The columns change from those of a background row to the point's own one by one, in `n_orders` random orders, an
+    even number: half of them are the reverse of others. What a change adds, on average, is the column's Shapley value.
+    They sum to the difference exactly.
     """
     rng, n = np.random.default_rng(0), columns.n_columns
-    half = [rng.permutation(n) for _ in range(N_ORDERS // 2)]
-    orders = np.array([order for each in half for order in (each, each[::-1])]).reshape(N_ORDERS, n)
+    half = [rng.permutation(n) for _ in range(n_orders // 2)]
+    orders = np.array([order for each in half for order in (each, each[::-1])]).reshape(n_orders, n)
     ranks = np.argsort(orders, axis=1)
     own = (ranks[:, None, :] < np.arange(n + 1)[None, :, None]).reshape(-1, n)  # after 0 to n changes
     # Each background row begins equally often, so that `base` does not depend on the orders.
-    starts = np.repeat(np.arange(N_ORDERS) % len(background), n + 1)
+    starts = np.repeat(np.arange(n_orders) % len(background), n + 1)
     mixed = _mixed(point, background, columns, own, starts)
-    odds = _log_odds(member, mixed, label, threads).reshape(N_ORDERS, n + 1)
-    steps, added = np.diff(odds, axis=1), np.zeros((N_ORDERS, n))
+    odds = _log_odds(member, mixed, label, threads).reshape(n_orders, n + 1)
+    steps, added = np.diff(odds, axis=1), np.zeros((n_orders, n))
     np.put_along_axis(added, orders, steps, axis=1)
     return float(odds[:, 0].mean()), added.mean(axis=0)
 
 
-def _log_odds(member: Member, points: TablePoints, label: int, threads: int) -> F64:
+def _log_odds(member: Member, points: TablePoints, label: int, threads: int, *, smallest: float = 1e-6) -> F64:
+    """Return the log-odds of a label; probabilities stay `smallest` away from 0 and 1, so that they are finite."""
     blocks = [member.dense(block, threads)[:, label] for block in member.blocks(points)]
-    p = np.clip(np.concatenate(blocks).astype(np.float64), SMALLEST, 1 - SMALLEST)
+    p = np.clip(np.concatenate(blocks).astype(np.float64), smallest, 1 - smallest)
     return np.asarray(np.log(p) - np.log1p(-p))
 
 

@@ -13,22 +13,20 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.table.members import Member
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.kernels.types import F64, I32, Bools
-
-#: Labels of each point that are kept.
-MOST = 64
+from sparsenet.metrics.ranking import RANKS
 
 
 @dataclass(frozen=True, eq=False)
 class HeldAnswers:
-    """The probabilities of the best `MOST` labels of each point, (n, n_labels), and these labels, best first."""
+    """The probabilities of the best labels of each point, (n, n_labels), and these labels, best first."""
 
     p: csr_array
     ranked: I32
 
     @classmethod
-    def of(cls, member: Member, points: TablePoints, threads: int) -> HeldAnswers:
-        """Answer points by a model that was trained without them."""
-        labels, p = member.best(points, min(MOST, member.n_labels), threads)
+    def of(cls, member: Member, points: TablePoints, threads: int, *, most: int = 64) -> HeldAnswers:
+        """Answer points by a model that was trained without them; keep the `most` best labels of each."""
+        labels, p = member.best(points, min(most, member.n_labels), threads)
         indptr = np.arange(len(labels) + 1, dtype=np.int64) * labels.shape[1]
         p64 = p.reshape(-1).astype(np.float64)
         return cls(csr_array((p64, labels.reshape(-1), indptr), (len(p), member.n_labels)), labels)
@@ -56,7 +54,7 @@ class HeldAnswers:
         squares = np.asarray(self.p.multiply(self.p).sum(axis=1)).reshape(-1)
         return np.asarray((self.hits(truth) + (1 + 2 * right - squares) / 2) / 2)
 
-    def shared_score(self, truth: Rows, ranks: Sequence[int] = (1, 3, 5)) -> F64:
+    def shared_score(self, truth: Rows, ranks: Sequence[int] = RANKS) -> F64:
         """Return each point's mean precision at `ranks`, for several labels each."""
         first = self.ranked[:, : max(ranks)]
         return np.asarray(precisions(is_hit(first, truth), ranks).mean(axis=1))

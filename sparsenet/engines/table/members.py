@@ -10,19 +10,15 @@ from typing import ClassVar
 import numpy as np
 
 from sparsenet.core.ranked import best_first
-from sparsenet.engines.blend.fit_blend import FittedBlend
+from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend
 from sparsenet.engines.boosting.fit_boosting import FittedBoosting
 from sparsenet.engines.network import inference
 from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.table.logistic import FittedLogistic
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.tree.fit_tree import FittedTree
+from sparsenet.engines.tree.machines import Rules
 from sparsenet.kernels.types import F32, I32
-
-#: Probabilities of a block of points.
-CELLS_AT_A_TIME = 1 << 22
-#: Neighbors of a point that vote in a blend, and the beam of a tree in training.
-N_NEIGHBORS, BEAM = 50, 10
 
 
 class Member(ABC):
@@ -49,9 +45,9 @@ class Member(ABC):
         """Whether the model reads the matrix."""
         return False
 
-    def blocks(self, points: TablePoints) -> Iterator[TablePoints]:
-        """Yield blocks of points whose probabilities fit into memory."""
-        yield from points.blocks(max(1, CELLS_AT_A_TIME // self.n_labels))
+    def blocks(self, points: TablePoints, *, max_cells: int = 1 << 22) -> Iterator[TablePoints]:
+        """Yield blocks of points with at most `max_cells` probabilities, which fit into memory."""
+        yield from points.blocks(max(1, max_cells // self.n_labels))
 
     def probabilities(self, points: TablePoints, threads: int) -> F32:
         """Return the probability of each label, (n, n_labels)."""
@@ -141,7 +137,7 @@ class TreeMember(Member):
     def dense(self, points: TablePoints, threads: int) -> F32:
         """Return the probability of each label; 0 for those that the beam does not meet."""
         found = np.zeros((len(points), self.n_labels), np.float32)
-        for at, labels, logits in self.model.all_logits(points.rows, beam=BEAM, threads=threads):
+        for at, labels, logits in self.model.all_logits(points.rows, beam=Rules.wrong_ways, threads=threads):
             p = np.where(labels < 0, np.float32(0), 1 / (1 + np.exp(-np.clip(logits, -30, 30), dtype=np.float32)))
             if self.exclusive:
                 p /= p.sum(axis=1, keepdims=True)
@@ -194,10 +190,15 @@ class BlendMember(Member):
         """Return the k best labels of each point and their probabilities, without scoring all labels."""
         labels, p = np.empty((len(points), k), np.int32), np.empty((len(points), k), np.float32)
         neighbors = self.model.neighbors
-        n_neighbors = 0 if neighbors is None else min(N_NEIGHBORS, len(neighbors.labels))
+        n_neighbors = 0 if neighbors is None else min(BlendOptions.n_neighbors, len(neighbors.labels))
         combination, counts = self.model.combining(n_neighbors), self.model.seen.label_counts
         ranked = self.model.rank(
-            points.rows, self._n_candidates(k), k=n_neighbors, beam=BEAM, threads=threads, n_dropped=n_dropped
+            points.rows,
+            self._n_candidates(k),
+            k=n_neighbors,
+            beam=Rules.wrong_ways,
+            threads=threads,
+            n_dropped=n_dropped,
         )
         for own, found, scores in ranked:
             labels[own] = found[:, :k]

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparsenet.engines.blend import fit_blend
-from sparsenet.engines.blend.fit_blend import BlendOptions
+from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions
 from sparsenet.engines.boosting import fit_boosting
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.table import logistic
 from sparsenet.engines.table.members import (
-    BEAM,
-    N_NEIGHBORS,
     BlendMember,
     BoostingMember,
     LinearMember,
@@ -26,9 +24,8 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
 
-#: The parameters of the network that are not the defaults; see `BlendClassifier` for the wide budget.
+#: The parameters of the network that are not the defaults.
 NETWORK: dict[str, Any] = {"verbose": False}
-WIDE_BUDGET = 256
 #: Methods that one training of a blend answers for: its tree and its network are models, too.
 OF_BLEND = ("blend", "network", "tree")
 
@@ -79,9 +76,9 @@ class MemberTraining:
     def _blend(self, methods: list[str], train: Labelled) -> list[Member]:
         rows = train.points.rows
         options = BlendOptions(
-            rules=Rules(wrong_ways=BEAM),
+            rules=Rules(),
             network=None if methods == ["tree"] else NetworkOptions.of(NETWORK, max_wide_budget=WIDE_BUDGET),
-            n_neighbors=N_NEIGHBORS if "blend" in methods else 0,
+            n_neighbors=BlendOptions.n_neighbors if "blend" in methods else 0,
             candidates=None,
             time_budget=None,
             verbose=False,

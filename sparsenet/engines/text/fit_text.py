@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
-from sparsenet.engines.blend.blend_holdout import RANKS, BlendHoldout, mean_precision
+from sparsenet.engines.blend.blend_holdout import BlendHoldout, mean_precision
 from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.calibration import unmeasured
 from sparsenet.engines.linear.linear import LinearRules
@@ -35,6 +35,7 @@ from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.dense_view import DenseFeatures, DenseView
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
+from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision, Option, choose
 
 TextModel = LinearModel | NetworkModel | BlendModel

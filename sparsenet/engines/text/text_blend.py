@@ -15,7 +15,7 @@ from sparsenet.core.validation import boolean
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers
-from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend, InterruptedBlend, fit_and_measure
+from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, FittedBlend, InterruptedBlend, fit_and_measure
 from sparsenet.engines.linear import calibrating
 from sparsenet.engines.linear.calibration import Calibration
 from sparsenet.engines.network.building import TooLargeError
@@ -29,9 +29,6 @@ from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.parts import pack_part, unpack_part
-
-#: Neighbors that vote, and most wide features per label, as in `BlendClassifier`.
-N_NEIGHBORS, WIDE_BUDGET = 50, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +77,7 @@ class BlendModel:
     @property
     def n_neighbors(self) -> int:
         """Number of training texts that vote."""
-        return min(N_NEIGHBORS, self.fitted.seen.n_points)
+        return min(BlendOptions.n_neighbors, self.fitted.seen.n_points)
 
     @classmethod
     def train(
@@ -107,7 +104,6 @@ class BlendModel:
         options = BlendOptions(
             rules=Rules(),
             network=NetworkOptions.of({**DEFAULTS, **parameters, "n_jobs": threads}, max_wide_budget=WIDE_BUDGET),
-            n_neighbors=N_NEIGHBORS,
             candidates=None,
             time_budget=time_budget,
             verbose=parameters.get("verbose"),

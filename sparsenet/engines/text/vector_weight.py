@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.measuring import MeasuredText, measure
@@ -14,9 +14,6 @@ from sparsenet.features.text.dense_view import DenseFeatures
 from sparsenet.features.text.featuriser import FeatureRules
 from sparsenet.kernels.types import F32
 from sparsenet.selection.choose import Decision, Option, Rule, choose
-
-#: No weight is a default: the best one wins, however small its gain.
-BEST = Rule("log-likelihood of the labels of a text", standard_errors=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +26,14 @@ class WeightRules:
         Lengths of a text's vector, where its sparse features have length 1. Few texts of many labels want 2, many texts
         of few labels a quarter. The first one is used if none can be measured.
     rule : Rule
-        The likelihood of the right labels differs between weights where the answers do not, so it needs fewer texts.
+        No weight is a default: the best one wins, however small its gain. The likelihood of the right labels differs
+        between weights where the answers do not, so it needs fewer texts.
     max_products : float
         Products of a feature and a weight in an epoch, up to which all weights are tried: some ten seconds for each.
     """
 
     weights: tuple[float, ...] = (1.0, 0.5, 0.25, 2.0)
-    rule: Rule = BEST
+    rule: Rule = field(default_factory=lambda: Rule("log-likelihood of the labels of a text", standard_errors=0.0))
     max_products: float = 5e9
 
 

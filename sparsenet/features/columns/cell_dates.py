@@ -37,6 +37,7 @@ _PATTERNS = {
     "time only": re.compile(rf"\s*{_CLOCK}\s*", re.IGNORECASE | re.ASCII),
 }
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
+MICROSECONDS_A_DAY = 86_400_000_000
 #: Microseconds until about the year 9000.
 _MAX_TICKS = 2.2e17
 #: Units of numbers that are times since 1970, in microseconds.

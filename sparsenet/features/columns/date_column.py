@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from sparsenet.core.validation import boolean, choice
-from sparsenet.features.columns.cell_dates import ORDERS, Moments, moments_in
+from sparsenet.features.columns.cell_dates import MICROSECONDS_A_DAY, ORDERS, Moments, moments_in
 from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSummary
 from sparsenet.features.columns.number_column import NumberBasis
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
 from sparsenet.storage.format import ModelError
 
-_DAY = 86_400_000_000  # microseconds
 #: Parts of a date, and how many values each has. The days of a month are counted from 0 here.
 PARTS = {"month": 12, "day": 31, "weekday": 7, "hour": 24}
 #: Cycles, and the part that must vary for them to be useful.
@@ -99,7 +98,7 @@ class DateColumn(ColumnEncoder):
         if feature < 2:
             return f"{self.name} {self.basis.feature_name(feature)}"
         if feature < self.basis.n_features:
-            moment = np.datetime64(round(self.basis.knots[feature - 2] * _DAY), "us")
+            moment = np.datetime64(round(self.basis.knots[feature - 2] * MICROSECONDS_A_DAY), "us")
             return f"{self.name} near {np.datetime_as_string(moment, unit='auto')}"
         feature -= self.basis.n_features
         for part in self.parts:
@@ -142,13 +141,13 @@ def checked_moments(cells: Cells, order: str, *, is_strict: bool) -> Moments:
 def _whole_days(moments: Moments) -> I64:
     """Return the days since 1970; 0 for missing moments."""
     ticks = np.where(np.isnat(moments), np.datetime64(0, "us"), moments).view(np.int64)
-    found: I64 = ticks // _DAY
+    found: I64 = ticks // MICROSECONDS_A_DAY
     return found
 
 
 def _days(moments: Moments) -> F64:
     """Return the days since 1970 with fractions; NaN for missing moments."""
-    return np.where(np.isnat(moments), np.nan, moments.view(np.int64) / _DAY)
+    return np.where(np.isnat(moments), np.nan, moments.view(np.int64) / MICROSECONDS_A_DAY)
 
 
 def _parts(moments: Moments) -> dict[str, I64]:
@@ -159,7 +158,7 @@ def _parts(moments: Moments) -> dict[str, I64]:
         "month": months.view(np.int64) % 12,
         "day": (days - months.astype("datetime64[D]")).view(np.int64),
         "weekday": (_whole_days(moments) + 3) % 7,  # the first day of 1970 was a Thursday
-        "hour": there.view(np.int64) % _DAY // 3_600_000_000,
+        "hour": there.view(np.int64) % MICROSECONDS_A_DAY // 3_600_000_000,
     }
 
 
@@ -167,5 +166,8 @@ def _angles(moments: Moments, cycles: tuple[str, ...]) -> list[F64]:
     """Return the angle of each moment in each cycle."""
     there = np.where(np.isnat(moments), np.datetime64(0, "us"), moments)
     ticks, year = there.view(np.int64), there.astype("datetime64[Y]").astype("datetime64[us]").view(np.int64)
-    share = {"day of the year": (ticks - year) / (365.25 * _DAY), "time of day": ticks % _DAY / _DAY}
+    share = {
+        "day of the year": (ticks - year) / (365.25 * MICROSECONDS_A_DAY),
+        "time of day": ticks % MICROSECONDS_A_DAY / MICROSECONDS_A_DAY,
+    }
     return [2 * np.pi * share[cycle] for cycle in cycles]

@@ -15,7 +15,7 @@ from sparsenet.core.memory import in_words
 from sparsenet.core.validation import first_repeated, integer
 from sparsenet.data.frames import Frame
 from sparsenet.features.columns.category_column import Categories, checked_texts
-from sparsenet.features.columns.cell_dates import ORDERS, Moments, find_order, moments_in
+from sparsenet.features.columns.cell_dates import MICROSECONDS_A_DAY, ORDERS, Moments, find_order, moments_in
 from sparsenet.features.columns.cell_numbers import numbers_in
 from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.tracks import Track
@@ -25,9 +25,6 @@ from sparsenet.storage.strings import pack_strings, unpack_strings
 
 #: Most events that a row may look back on.
 MAX_LENGTH = 1000
-#: Most events kept for prediction, over all keys; keys whose last event is the oldest are dropped.
-MAX_EVENTS = 1 << 24
-_MICROSECONDS_A_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +98,17 @@ class History:
     tracks: tuple[Track, ...]
 
     @classmethod
-    def learn(cls, frame: Frame, spec: HistorySpec) -> History:
-        """Learn the values of the columns, and keep the last events of each key."""
+    def learn(cls, frame: Frame, spec: HistorySpec, *, max_events: int = 1 << 24) -> History:
+        """Learn the values of the columns, and keep the last events of each key.
+
+        At most `max_events` over all keys bound the model; keys whose last event is the oldest are dropped.
+        """
         frame.require([spec.key, spec.time, *spec.columns], "history")
         values = tuple(Categories.learn(_one_value(Cells.of(frame, name)).texts()) for name in spec.columns)
         empty = tuple(Track.empty() for _ in range(1 + len(values)))
         fresh = cls(spec, _time_order(Cells.of(frame, spec.time)), [], values, empty)
         keys, _, _, events = fresh._events(frame)
-        kept = tuple(track.last(spec.n, len(keys), MAX_EVENTS) for track in events)
+        kept = tuple(track.last(spec.n, len(keys), max_events) for track in events)
         return cls(spec, fresh.order, keys, values, kept)
 
     @cached_property
@@ -132,7 +132,7 @@ class History:
         self._check_memory(len(frame), min(self.spec.n, tracks[0].longest()))
         looks = [track.before(key, time, self.spec.n) for track in tracks]
         there = looks[0].code >= 0
-        since = (time - looks[0].time[:, 0]) / (_MICROSECONDS_A_DAY if self.order else 1)
+        since = (time - looks[0].time[:, 0]) / (MICROSECONDS_A_DAY if self.order else 1)
         numbers = np.count_nonzero(there, axis=1).astype(np.float64)
         columns = [numbers, np.where(there[:, 0], since, np.nan), *(look.code for look in looks[1:])]
         return dict(zip(self.derived, columns, strict=True))

@@ -18,16 +18,34 @@ from sparsenet.features.columns.column_encoder import ColumnEncoder, ColumnSumma
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
 from sparsenet.storage.format import ModelError
 
-#: Most knots of a column, and the least rows for each: fewer rows would show noise between knots.
-MAX_KNOTS, ROWS_PER_KNOT = 32, 20
-#: Up to this many distinct numbers each get a knot, so that a linear model can tell them apart.
-MAX_VALUES = 64
-#: Numbers of fewer rows have no flag; a column has flags if at least this share of its rows would have one.
-MIN_VALUE_ROWS, MIN_VALUE_SHARE = 2, 0.5
-#: Bound of numbers: differences and ratios of larger ones could overflow.
-MAX_SIZE = 1e150
-#: Bound of the standard score: far outliers must not outweigh all other columns.
-MAX_SCORE = 4.0
+
+@dataclass(frozen=True, kw_only=True)
+class NumberRules:
+    """The thresholds by which numbers get knots and flags.
+
+    Attributes
+    ----------
+    max_knots, rows_per_knot : int
+        Most knots of a column, and the least rows for each: fewer rows would show noise between knots.
+    max_values : int
+        Up to this many distinct numbers each get a knot, so that a linear model can tell them apart.
+    min_value_rows : int
+        Numbers of fewer rows have no flag: a flag of one row cannot be learnt.
+    min_value_share : float
+        A column has flags if at least this share of its rows would have one; otherwise numbers are amounts.
+    max_size : float
+        Bound of numbers: differences and ratios of larger ones could overflow.
+    """
+
+    max_knots: int = 32
+    rows_per_knot: int = 20
+    max_values: int = 64
+    min_value_rows: int = 2
+    min_value_share: float = 0.5
+    max_size: float = 1e150
+
+
+RULES = NumberRules()
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +71,28 @@ class NumberBasis:
     deviation: float
 
     @classmethod
-    def learn(cls, numbers: F64) -> NumberBasis:
+    def learn(cls, numbers: F64, rules: NumberRules = RULES) -> NumberBasis:
         """Fit a basis to numbers; NaN is missing."""
-        there = _bounded(numbers[~np.isnan(numbers)])
+        there = _bounded(numbers[~np.isnan(numbers)], rules.max_size)
         if not len(there):
             return cls(np.empty(0), 0.0, 1.0, 0.0, 1.0)
         low, centre, high = np.quantile(there, (0.25, 0.5, 0.75))
-        spread = _usable((high - low) / 1.349) or _usable(float(np.abs(there - centre).mean())) or 1.0
+        spreads = ((high - low) / 1.349, np.abs(there - centre).mean())
+        spread = _usable(spreads[0], rules.max_size) or _usable(spreads[1], rules.max_size) or 1.0
         score = np.arcsinh((there - centre) / spread)
-        return cls(_knots(there), float(centre), spread, float(score.mean()), _usable(float(score.std())) or 1.0)
+        deviation = _usable(score.std(), rules.max_size) or 1.0
+        return cls(_knots(there, rules), float(centre), spread, float(score.mean()), deviation)
 
     @property
     def n_features(self) -> int:
         """Number of features."""
         return 2 + len(self.knots)
 
-    def block(self, numbers: F64) -> tuple[I32, F32]:
-        """Return the features of numbers and their values, (n, 4) each; a value of zero is no entry."""
+    def block(self, numbers: F64, *, max_score: float = 4.0) -> tuple[I32, F32]:
+        """Return the features of numbers and their values, (n, 4) each; a value of zero is no entry.
+
+        Scores are cut to `max_score`: far outliers must not outweigh all other columns.
+        """
         features, values = np.zeros((len(numbers), 4), np.int32), np.zeros((len(numbers), 4), np.float32)
         missing, knots = np.isnan(numbers), self.knots
         features[:, 1], values[:, 1] = 1, missing
@@ -80,7 +103,7 @@ class NumberBasis:
         left = np.searchsorted(knots[1:-1], x, side="right")
         share = (x - knots[left]) / self._gaps[left]
         features[:, 2], features[:, 3] = left + 2, left + 3
-        values[:, 0] = np.minimum(np.maximum(score, -MAX_SCORE), MAX_SCORE)
+        values[:, 0] = np.minimum(np.maximum(score, -max_score), max_score)
         values[:, 2], values[:, 3] = 1 - share, share
         if missing.any():
             values[missing] = (0, 1, 0, 0)
@@ -116,26 +139,26 @@ def check_ascending(name: str, numbers: NDArray[Any]) -> None:
         raise ModelError(f"the {name} of a number must be finite, ascending and of float64")
 
 
-def _usable(spread: float) -> float:
+def _usable(spread: float, max_size: float) -> float:
     """Return a spread, or 0 if it is too small to divide by."""
-    return float(spread) if spread > 1 / MAX_SIZE else 0.0
+    return float(spread) if spread > 1 / max_size else 0.0
 
 
-def _bounded(numbers: F64) -> F64:
+def _bounded(numbers: F64, max_size: float) -> F64:
     """Cut numbers to the bound of sizes; infinite ones to the smallest and largest of the others."""
     finite = numbers[np.isfinite(numbers)]
     low, high = (finite.min(), finite.max()) if len(finite) else (-1.0, 1.0)
-    return np.clip(numbers, max(low, -MAX_SIZE), min(high, MAX_SIZE))
+    return np.clip(numbers, max(low, -max_size), min(high, max_size))
 
 
-def _knots(numbers: F64) -> F64:
+def _knots(numbers: F64, rules: NumberRules) -> F64:
     """Return the knots: all distinct numbers if they are few, else quantiles."""
     ordered = np.sort(numbers)
     distinct = ordered[np.concatenate(([True], ordered[1:] > ordered[:-1]))]
-    most = int(np.clip(len(numbers) // ROWS_PER_KNOT, 2, MAX_VALUES))
+    most = int(np.clip(len(numbers) // rules.rows_per_knot, 2, rules.max_values))
     if len(distinct) <= most:
         return distinct
-    places = np.linspace(0, len(ordered) - 1, min(most, MAX_KNOTS)).round().astype(np.int64)
+    places = np.linspace(0, len(ordered) - 1, min(most, rules.max_knots)).round().astype(np.int64)
     knots: F64 = np.unique(ordered[places])
     return knots
 
@@ -165,11 +188,13 @@ class NumberColumn(ColumnEncoder):
     is_strict: bool
 
     @classmethod
-    def learn(cls, cells: Cells, summary: ColumnSummary, *, is_strict: bool) -> NumberColumn:
+    def learn(
+        cls, cells: Cells, summary: ColumnSummary, *, is_strict: bool, rules: NumberRules = RULES
+    ) -> NumberColumn:
         """Learn the distribution of the numbers in cells."""
         numbers = checked_numbers(cells, is_strict=is_strict)
-        basis = NumberBasis.learn(numbers)
-        values, counts = _repeated(numbers, len(basis.knots))
+        basis = NumberBasis.learn(numbers, rules)
+        values, counts = _repeated(numbers, len(basis.knots), rules)
         weights = rarity_weights(counts, len(numbers))
         return cls(name=cells.name, summary=summary, basis=basis, values=values, weights=weights, is_strict=is_strict)
 
@@ -222,11 +247,11 @@ class NumberColumn(ColumnEncoder):
         return cls(name=name, summary=summary, basis=basis, values=values, weights=weights, is_strict=is_strict)
 
 
-def _repeated(numbers: F64, n_knots: int) -> tuple[F64, I64]:
+def _repeated(numbers: F64, n_knots: int, rules: NumberRules) -> tuple[F64, I64]:
     """Return whole numbers of several rows, and their rows; none if these are few, or knots tell them apart."""
     distinct, counts = np.unique(numbers[np.isfinite(numbers)], return_counts=True)
-    are_repeated = counts >= MIN_VALUE_ROWS
-    few = counts[are_repeated].sum() < MIN_VALUE_SHARE * counts.sum()
+    are_repeated = counts >= rules.min_value_rows
+    few = counts[are_repeated].sum() < rules.min_value_share * counts.sum()
     if len(distinct) <= n_knots or few or (distinct != np.round(distinct)).any():
         return np.empty(0), np.empty(0, np.int64)
     return distinct[are_repeated], counts[are_repeated].astype(np.int64)

@@ -33,8 +33,6 @@ from sparsenet.features.columns.several_column import SeveralColumn
 from sparsenet.features.columns.text_column import TextColumn
 from sparsenet.kernels.types import F64, I32, Bools
 
-#: Rows encoded at a time: their blocks of features should stay in the caches.
-ROWS_AT_A_TIME = 1 << 15
 #: Factor of all features: on thirteen tables trees with their usual cost were best at 1/4 to 1, and near it at 1/2.
 SCALE = np.float32(0.5)
 
@@ -129,14 +127,15 @@ class TableEncoder:
             for column in self.used
         ]
 
-    def rows(self, frame: Frame, *, threads: int = 1) -> Rows:
+    def rows(self, frame: Frame, *, threads: int = 1, rows_at_a_time: int = 1 << 15) -> Rows:
         """Return the sparse features of all columns; a frequent category and a standard score are about 1/2.
 
+        Blocks of `rows_at_a_time` rows stay in the caches while they are encoded.
         Rows that share a history must be encoded together: each sees the events of the others before its time.
         """
         cells = self._cells(frame)
         blocks: list[Rows] = []
-        for part in _slices(len(frame)):
+        for part in _slices(len(frame), rows_at_a_time):
             blocks.append(self._block(cells, part, threads))
             if part.start == 0 and part.stop < len(frame):
                 _check_memory(len(frame), blocks[0])
@@ -220,10 +219,10 @@ def _check_memory(n: int, first: Rows) -> None:
         )
 
 
-def _slices(n: int) -> Iterator[slice]:
+def _slices(n: int, at_a_time: int) -> Iterator[slice]:
     """Yield slices of rows to encode at a time; at least one."""
-    for begin in range(0, max(n, 1), ROWS_AT_A_TIME):
-        yield slice(begin, min(begin + ROWS_AT_A_TIME, n))
+    for begin in range(0, max(n, 1), at_a_time):
+        yield slice(begin, min(begin + at_a_time, n))
 
 
 def _described(column: ColumnEncoder) -> tuple[str, ...]:

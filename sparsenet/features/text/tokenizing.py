@@ -18,8 +18,6 @@ from sparsenet.storage.strings import pack_strings, unpack_strings
 #: The parts of a piece between white space that is no token as a whole: runs of letters and digits, and symbols.
 _PARTS = re.compile(r"\w+|[^\w\s]")
 _PIECES = re.compile(r"\S+")
-#: Pieces whose tokens are remembered; they take some 20 MB.
-MAX_PIECES = 1 << 16
 
 
 class TokenRows(NamedTuple):
@@ -145,10 +143,13 @@ class HubTokenizer(TextTokenizer):
         The JSON.
     name : str
         The file, for error messages.
+    max_pieces : int
+        Pieces whose tokens are remembered; by default they take some 20 MB.
     """
 
-    def __init__(self, source: str, name: str = "the tokenizer") -> None:
+    def __init__(self, source: str, name: str = "the tokenizer", *, max_pieces: int = 1 << 16) -> None:
         self.source = source
+        self._max_pieces = max_pieces
         self._tokenizer = _parsed(source, name)
         self._prefix = self._prefix_inside()
 
@@ -182,7 +183,7 @@ class HubTokenizer(TextTokenizer):
 
     @cached_property
     def _remembered(self) -> Callable[[str], list[int]]:
-        return lru_cache(MAX_PIECES)(lambda piece: self._encoded(piece).ids)
+        return lru_cache(self._max_pieces)(lambda piece: self._encoded(piece).ids)
 
     def _encoded(self, piece: str) -> Any:
         try:

@@ -24,8 +24,6 @@ from sparsenet.storage.format import DTYPES
 TABLES = (".safetensors", ".npy")
 #: Files next to a table that are taken for its tokenizer, the first one that is there.
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "words.txt")
-#: A header of safetensors that is larger is damage.
-MAX_HEADER_BYTES = 1 << 26
 #: The upper half of a float of 32 bits, which NumPy has no type for.
 BFLOAT16 = "BF16"
 
@@ -144,11 +142,14 @@ def _read_tensor(path: Path, name: str | None) -> NDArray[Any]:
     return np.asarray(raw)
 
 
-def _header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Return where the data of a safetensors file start, and the description of each tensor."""
+def _header(path: Path, *, max_bytes: int = 1 << 26) -> tuple[int, dict[str, Any]]:
+    """Return where the data of a safetensors file start, and the description of each tensor.
+
+    A header of more than `max_bytes` is damage.
+    """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
-        raw = file.read(size) if size <= MAX_HEADER_BYTES else b""
+        raw = file.read(size) if size <= max_bytes else b""
     try:
         header = json.loads(raw)
         header.pop("__metadata__", None)

@@ -22,15 +22,6 @@ from sparsenet.features.text.vector_files import read_vectors
 from sparsenet.kernels.types import F32, I8, Arrays
 from sparsenet.storage import ModelError
 
-#: Tables for tokenizers have up to this many rows more than tokens, so that their size is a round number.
-MAX_PADDING = 1024
-#: Rows of a table that are rounded at a time.
-ROWS_AT_A_TIME = 1 << 14
-#: Texts whose tokens are held at a time.
-TEXTS_AT_A_TIME = 4096
-#: Bytes of a number of a table in memory: rounded to 8 bits, and as a float of 32 bits.
-BYTES_EACH = 5
-
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
@@ -95,13 +86,15 @@ class WordVectors:
         return cls.of_table(np.asarray(table), WordListTokenizer(as_list(words)), "words")
 
     @classmethod
-    def of_table(cls, table: NDArray[Any], tokenizer: TextTokenizer, source: str) -> WordVectors:
-        """Check a table and round its rows to 8 bits."""
+    def of_table(
+        cls, table: NDArray[Any], tokenizer: TextTokenizer, source: str, *, rows_at_a_time: int = 1 << 14
+    ) -> WordVectors:
+        """Check a table and round its rows to 8 bits, some rows at a time."""
         _check_shape(table, tokenizer, source)
         codes = np.empty(table.shape, np.int8)
         factors = np.empty(len(table), np.float32)
-        for begin in range(0, len(table), ROWS_AT_A_TIME):
-            rows = slice(begin, begin + ROWS_AT_A_TIME)
+        for begin in range(0, len(table), rows_at_a_time):
+            rows = slice(begin, begin + rows_at_a_time)
             part = np.asarray(table[rows], np.float32)
             largest = np.abs(part).max(axis=1, initial=0)
             if not np.isfinite(largest).all():
@@ -136,15 +129,15 @@ class WordVectors:
         """
         return self.vectors_of(check_texts(texts, "texts"), check_jobs(n_jobs) or default_threads())
 
-    def vectors_of(self, texts: list[str], threads: int) -> F32:
-        """Return the vectors of texts that are known to be strings."""
+    def vectors_of(self, texts: list[str], threads: int, *, texts_at_a_time: int = 4096) -> F32:
+        """Return the vectors of texts that are known to be strings; only some have their tokens in memory at a time."""
         needed, room = 4 * len(texts) * self.dim, available_memory()
         if needed > room:
             problem = f"the vectors of {len(texts):,} texts take {in_words(needed)}, and there are {in_words(room)}"
             raise MemoryError(f"{problem}: use fewer texts, or none of their vectors")
         found = np.empty((len(texts), self.dim), np.float32)
-        for begin in range(0, len(texts), TEXTS_AT_A_TIME):
-            rows = slice(begin, begin + TEXTS_AT_A_TIME)
+        for begin in range(0, len(texts), texts_at_a_time):
+            rows = slice(begin, begin + texts_at_a_time)
             np.multiply(*self.sums_of(texts[rows], threads), out=found[rows])
         return found
 
@@ -216,18 +209,22 @@ def _lengths(rows: F32) -> F32:
     return np.asarray(np.sqrt(np.add.reduce(rows * rows, axis=1, keepdims=True)))
 
 
-def _check_shape(table: NDArray[Any], tokenizer: TextTokenizer, source: str) -> None:
-    """Refuse what is no table of numbers with a row for each token."""
+def _check_shape(table: NDArray[Any], tokenizer: TextTokenizer, source: str, *, max_padding: int = 1024) -> None:
+    """Refuse what is no table of numbers with a row for each token.
+
+    Tables for tokenizers have up to `max_padding` rows more than tokens, so that their size is a round number.
+    """
     if table.ndim != 2 or table.dtype.kind not in "fiu":
         raise ValueError(
             f"{source}: the table must hold numbers, a row for each token, got {table.dtype} of shape {table.shape}"
         )
     if 0 in table.shape:
         raise ValueError(f"{source}: the table of shape {table.shape} holds no numbers")
-    n_tokens, padding = len(tokenizer), 0 if isinstance(tokenizer, WordListTokenizer) else MAX_PADDING
+    n_tokens, padding = len(tokenizer), 0 if isinstance(tokenizer, WordListTokenizer) else max_padding
     if not n_tokens <= len(table) <= n_tokens + padding:
         problem = f"the table has {len(table):,} rows, and the tokenizer knows {n_tokens:,} tokens"
         raise ValueError(f"{source}: {problem}: use the tokenizer that the table was made with")
-    if table.size * BYTES_EACH > available_memory():
-        problem = f"{in_words(table.size * BYTES_EACH)}, and there are {in_words(available_memory())}"
+    needed = table.size * (np.dtype(np.int8).itemsize + np.dtype(np.float32).itemsize)  # `codes` and `table`
+    if needed > available_memory():
+        problem = f"{in_words(needed)}, and there are {in_words(available_memory())}"
         raise MemoryError(f"{source}: the table of shape {table.shape} takes {problem}: keep the first rows only")

@@ -176,3 +176,17 @@ def test_an_average_is_the_mean_of_two():
     mean = HeldAnswers.of(first, POINTS, 1).mean(HeldAnswers.of(second, POINTS, 1))
     np.testing.assert_allclose(mean.p.toarray(), expected, atol=1e-6)
     assert np.array_equal(mean.hits(LABELS), expected.argmax(axis=1) == LABELS.indices)
+
+
+def test_blocks_hold_a_bounded_number_of_probabilities():
+    member, _, _ = fit_table.fit(POINTS, LABELS, replace(QUICK, method="linear"), exclusive=True, **HOW)
+    sizes = [len(block) for block in member.blocks(POINTS, max_cells=50 * LABELS.width)]
+    assert sizes == [50, 50, 50, 10]
+    assert [len(block) for block in member.blocks(POINTS.slice(0, 3), max_cells=1)] == [1, 1, 1]
+
+
+def test_held_answers_keep_the_best_labels():
+    member, _, _ = fit_table.fit(POINTS, LABELS, replace(QUICK, method="linear"), exclusive=True, **HOW)
+    answers = HeldAnswers.of(member, POINTS, 1, most=2)
+    assert np.array_equal(answers.ranked, member.best(POINTS, 2, 1)[0])
+    assert answers.p.nnz == 2 * len(POINTS)

@@ -12,9 +12,7 @@ from scipy.sparse import csr_array
 from sparsenet import metrics
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.model import Network
-
-#: The ranks k of P@k on validation data.
-RANKS = (1, 3, 5)
+from sparsenet.metrics.ranking import RANKS
 
 
 @dataclass(frozen=True)

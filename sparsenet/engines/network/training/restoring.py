@@ -18,8 +18,8 @@ from sparsenet.core.validation import MAX_WIDTH, integer, optional, real
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import Adagrad, Adam, Parameter
 from sparsenet.engines.network.samplers import LSHSampler, Sampler
-from sparsenet.engines.network.training.reports import RANKS
 from sparsenet.kernels.types import Arrays
+from sparsenet.metrics.ranking import RANKS
 
 #: The keys of the metadata. Checkpoints of older versions have no "last".
 POSITION = frozenset(

@@ -13,9 +13,10 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import MAX_WIDTH, integer
 from sparsenet.engines.network.losses import gives_log_odds
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.training.reports import RANKS, Validation
+from sparsenet.engines.network.training.reports import Validation
 from sparsenet.features.label_stats import log_counts
 from sparsenet.kernels.types import F32, F64, I32, I64, Bools
+from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 from sparsenet.selection.platt import fit_platt
 
