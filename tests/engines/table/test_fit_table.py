@@ -176,3 +176,12 @@ def test_an_average_is_the_mean_of_two():
     mean = HeldAnswers.of(first, POINTS, 1).mean(HeldAnswers.of(second, POINTS, 1))
     np.testing.assert_allclose(mean.p.toarray(), expected, atol=1e-6)
     assert np.array_equal(mean.hits(LABELS), expected.argmax(axis=1) == LABELS.indices)
+
+
+@pytest.mark.parametrize("method", ["auto", "boosting"])
+def test_a_class_of_one_row_may_be_held_out(method):
+    labels = Target.learn(np.array(["most"] * 39 + ["one"]))[1]
+    points = POINTS.take(np.arange(40))
+    member, _, validation = fit_table.fit(points, labels, replace(QUICK, method=method), exclusive=True, **HOW)
+    assert validation == {"accuracy": 0.975}
+    assert accuracy(member, points, labels) >= 0.975
