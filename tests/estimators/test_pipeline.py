@@ -32,6 +32,7 @@ from sparsenet import (
     BlendClassifier,
     ExtremeClassifier,
     ModelError,
+    TableClassifier,
     TextClassifier,
     TreeClassifier,
     load,
@@ -134,6 +135,12 @@ def test_saves_with_each_classifier_at_the_end(last, tmp_path):
     model = make_pipeline(*steps, last).fit(TEXTS, LABELS)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").topk(TEXTS, 2)[1], model.topk(TEXTS, 2)[1])
+
+
+def test_saves_with_a_classifier_of_tables_at_the_end(tmp_path):
+    model = make_pipeline(StandardScaler(), TableClassifier(method="linear", random_state=0))
+    model.fit(NUMBERS, NUMBERS[:, 0] > 0).save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").topk(NUMBERS, 2)[1], model.topk(NUMBERS, 2)[1])
 
 
 def double(X):
