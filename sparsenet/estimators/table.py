@@ -74,8 +74,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         A table of the columns: name, type, number of distinct and missing values, an example, and the reason.
     choices_ : dict
         The decisions on held-out rows: ``"method"``; ``"average"`` if two models could be averaged; and ``"numbers"``
-        if whole numbers repeat, whether they are names, such as flight numbers, or amounts. Each has its options, gain,
-        standard error and number of rows.
+        if whole numbers repeat, whether they are names, such as flight numbers, or amounts. Each of these has its
+        options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` of regression and boosting.
     method_ : str
         The model that answers; ``"average"`` for two.
     target_ : str or None

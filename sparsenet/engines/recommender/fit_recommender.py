@@ -288,6 +288,8 @@ def _decide(
     parts = parts.debiased(choices["debias"].value)
     weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.best, is_timed=parts.is_timed)
     repeats = _fit_repeats(parts, HeldOut.of(parts, kept, held, new_only=False), weights, rules.fewest, threads)
+    found = "by recency and share in the own history" if repeats.any() else "too few users took an item again"
+    choices["repeats"] = Decision(tuple(repeats.tolist()), f"weights of items that may come again: {found}")
     return FittedRecommender(parts, weights, repeats, choices)
 
 

@@ -48,6 +48,9 @@ def test_the_best_method_is_chosen_and_recorded():
     assert choices["method"].options == ("boosting", "linear", "blend", "network", "tree")
     assert choices["method"].n == 160  # a small table is held out in turn, as a whole
     assert "average" in choices
+    methods = choices["average"].value.split(" and ")
+    assert ("rounds" in choices) == ("boosting" in methods)
+    assert ("cost" in choices) == ("linear" in methods)
     assert validation is not None
     assert validation["accuracy"] > 0.8
 
