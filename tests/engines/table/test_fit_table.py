@@ -188,3 +188,9 @@ def test_a_class_of_one_row_may_be_held_out(method):
     member, _, validation = fit_table.fit(points, labels, replace(QUICK, method=method), exclusive=True, **HOW)
     assert validation == {"accuracy": 0.975}
     assert accuracy(member, points, labels) >= 0.975
+
+
+def test_regression_announces_too_much_memory(monkeypatch):
+    monkeypatch.setattr(logistic, "available_memory", lambda: 10_000)
+    with pytest.raises(MemoryError, match=r"softmax regression of .* classes needs about .* 10\.0 kB"):
+        fit_table.fit(POINTS, LABELS, replace(QUICK, method="linear"), exclusive=True, **HOW)
