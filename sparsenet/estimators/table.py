@@ -30,7 +30,7 @@ from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.table_input import cells_of_row, framed, history_spec, one_row, table_labels
+from sparsenet.estimators.table_input import cells_of_row, encoded_column, framed, history_spec, one_row, table_labels
 from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.table_encoder import TableEncoder
@@ -208,13 +208,15 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one class per row, or P@1 for several; without y, by the column `target_` of X."""
         check_is_fitted(self)
-        frame = framed(X)
-        if y is None:
+        frame, target = framed(X), self._fitted.target
+        from_column = y is None
+        if from_column:
             if self.target_ is None:
                 raise ValueError("y must be given: the model was trained with y, not with the name of a column")
             frame, y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)
         points = self._features(frame)
-        _, truth = check_points(points, self._fitted.target.encode(y, drop_unknown=True))
+        known = encoded_column(y, target) if from_column else target.encode(y, drop_unknown=True)
+        _, truth = check_points(points, known)
         if len(points) == 0:
             raise ValueError("X has no rows: there must be at least one")
         hits = is_hit(self._best_label(points), truth)
