@@ -359,7 +359,7 @@ def table() -> tuple[CommandOption, ...]:
             shown="the column time or timestamp, if there is one", **_log,
         ),
         CommandOption(
-            "weight", "COLUMN", "Column of amounts or ratings: rows with 0 are left out.", shown="all rows count", **_log
+            "weight", "COLUMN", "Column of amounts: rows with 0 are left out.", shown="all rows count", **_log
         ),
         _flag(
             "keep_users", "Keep the names and histories of the users in the model, to recommend by name.",

@@ -32,7 +32,8 @@ from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 KIND = "Pipeline"
 #: Classifiers that may end a saved pipeline.
 FINAL: dict[str, Any] = {
-    kind.__name__: kind for kind in (BlendClassifier, ExtremeClassifier, TreeClassifier, TextClassifier, TableClassifier)
+    kind.__name__: kind
+    for kind in (BlendClassifier, ExtremeClassifier, TableClassifier, TextClassifier, TreeClassifier)
 }
 
 

@@ -188,9 +188,9 @@ class _Unpacker:
                 return found.reshape(value["shape"])
             case "csr":
                 parts = tuple(self.unpack(value[name]) for name in ("data", "indices", "indptr"))
-                found = sparse.csr_array(parts, shape=tuple(value["shape"]))
-                found.check_format(full_check=True)  # SciPy's products do not check ids
-                return found
+                csr = sparse.csr_array(parts, shape=tuple(value["shape"]))
+                csr.check_format(full_check=True)  # SciPy's products do not check ids
+                return csr
             case "list":
                 return self._items(value)
             case "tuple":

@@ -227,9 +227,11 @@ def forged(path, change):
         lambda arrays, about: state_of(about).update(norm={"scalar": {"dtype": "V1", "value": 1}}),
         lambda arrays, about: state_of(about)["vocabulary_"]["dict"].__setitem__(1, [10**6] * N_WORDS),
         lambda arrays, about: state_of(about)["vocabulary_"]["dict"].__setitem__(1, ["x"] * N_WORDS),
-        lambda arrays, about: arrays.update({"step0.forged.indices": np.array([10**6], np.int32)})
-        or arrays.update({"step0.forged.data": np.ones(1), "step0.forged.indptr": np.array([0, 1], np.int32)})
-        or state_of(about).update(norm={"csr": FORGED_CSR}),
+        lambda arrays, about: (
+            arrays.update({"step0.forged.indices": np.array([10**6], np.int32)})
+            or arrays.update({"step0.forged.data": np.ones(1), "step0.forged.indptr": np.array([0, 1], np.int32)})
+            or state_of(about).update(norm={"csr": FORGED_CSR})
+        ),
         lambda arrays, about: about["last"].update(model="Popen"),
         lambda arrays, about: about.pop("steps"),
         lambda arrays, about: about.update(steps=3),

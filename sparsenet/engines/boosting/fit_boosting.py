@@ -105,12 +105,17 @@ def fit(
 
 def _constant(label: int, n_columns: int, n_labels: int, log_odds: float = 16.0) -> FittedBoosting:
     """Return a model without trees that always answers one label."""
-    other, ids, words = int(label == 0), np.empty(0, np.int32), np.zeros((0, WORDS), np.uint32)
+    other, ids = int(label == 0), np.empty(0, np.int32)
     trees = BoostedTrees(
-        **dict.fromkeys(("roots", "feature", "left", "right", "bits"), ids),
-        **dict.fromkeys(("threshold", "value"), np.empty(0)),
+        roots=ids,
+        feature=ids,
+        threshold=np.empty(0),
+        left=ids,
+        right=ids,
         missing_left=np.empty(0, np.bool_),
-        sets=words,
+        bits=ids,
+        sets=np.zeros((0, WORDS), np.uint32),
+        value=np.empty(0),
         known=np.zeros((n_columns, WORDS), np.uint32),
         baseline=np.array([log_odds if label > other else -log_odds]),
     )
