@@ -110,12 +110,11 @@ def _column_labels(frame: Frame, target: str, label_delimiter: str | None) -> An
 def encoded_column(labels: Any, target: Target) -> Rows:
     """Return the labels of a column as numbers, compared by spelling, as 1 and "1"; unknown ones are left out."""
     classes = target.classes.tolist()
-    number = {as_text(label): place for place, label in enumerate(classes)} | {
-        label: place for place, label in enumerate(classes)
-    }
+    number: dict[Any, int] = {as_text(label): place for place, label in enumerate(classes)}
+    number |= {label: place for place, label in enumerate(classes)}
     rows = [row if isinstance(row, _MANY) else [row] for row in list(labels)]
-    places = [[number.get(label, number.get(as_text(label), -1)) for label in row] for row in rows]
-    found = [[place for place in row if place >= 0] for row in places]
+    places = [[number.get(label, number.get(as_text(label))) for label in row] for row in rows]
+    found = [[place for place in row if place is not None] for row in places]
     if not any(found):
         return target.encode(labels, drop_unknown=True)  # warns
     indptr = np.cumsum([0, *map(len, found)], dtype=np.int64)
