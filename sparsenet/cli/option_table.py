@@ -270,7 +270,7 @@ def table() -> tuple[CommandOption, ...]:
             shown="the column time or timestamp, if there is one", **_log,
         ),
         CommandOption(
-            "weight", "COLUMN", "Column of the weights, such as ratings or amounts.", shown="all rows weigh 1", **_log
+            "weight", "COLUMN", "Column of amounts: rows with 0 are left out.", shown="all rows count", **_log
         ),
         flag(
             "keep_users", "Keep the names and histories of the users in the model, to recommend by name.",

@@ -21,6 +21,7 @@ from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.step_arrays import pack_step, unpack_step
+from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.kernels.types import F32, I32, Arrays
@@ -31,7 +32,8 @@ from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 KIND = "Pipeline"
 #: Classifiers that may end a saved pipeline.
 FINAL: dict[str, Any] = {
-    kind.__name__: kind for kind in (BlendClassifier, ExtremeClassifier, TreeClassifier, TextClassifier)
+    kind.__name__: kind
+    for kind in (BlendClassifier, ExtremeClassifier, TableClassifier, TextClassifier, TreeClassifier)
 }
 
 

@@ -140,7 +140,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         ----------
         log : data frame, mapping of columns, list of dicts, path, or sparse matrix
             A frame of pandas, Polars or Arrow; a CSV, TSV, JSONL or Parquet file; or a SciPy matrix of users by items,
-            whose values are weights. The weights of repeated events add up.
+            whose values are weights.
         user, item : str or int
             Columns of the names: strings or whole numbers. Names from CSV and TSV are strings. A file without a header
             has positions from 0 instead of names.
@@ -148,7 +148,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             Column of the times, which let the next item depend on the order: dates, ISO strings, or numbers. The rows
             need no order. ``"auto"``: the column "time" or "timestamp", if there is one. None: no times.
         weight : str or int, optional
-            Column of weights, above 0. Rows of weight 0 are left out. None: all count 1.
+            Column of weights. Rows of weight 0 are left out; the size of the others changes no recommendation.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
             Format of a file; ``"auto"`` detects it by the name.
         quotes, delimiter, encoding : optional

@@ -173,6 +173,8 @@ class _Unpacker:
             case "float":
                 return float(value)
             case "scalar":
+                if np.dtype(value["dtype"]).kind not in "biufU":  # a void of n would take n bytes
+                    raise ModelError(f"a step holds a number of the type {value['dtype']!r}")
                 return np.dtype(value["dtype"]).type(self.unpack(value["value"]))
             case "array":
                 return self.arrays[value]
@@ -184,7 +186,9 @@ class _Unpacker:
                 return found.reshape(value["shape"])
             case "csr":
                 parts = tuple(self.unpack(value[name]) for name in ("data", "indices", "indptr"))
-                return sparse.csr_array(parts, shape=tuple(value["shape"]))
+                csr = sparse.csr_array(parts, shape=tuple(value["shape"]))
+                csr.check_format(full_check=True)  # SciPy's products do not check ids
+                return csr
             case "list":
                 return self._items(value)
             case "tuple":
@@ -221,6 +225,9 @@ class _Unpacker:
             if not _ATTRIBUTE.fullmatch(key) or callable(getattr(kind, key, None)) or key.startswith("__"):
                 raise ModelError(f"a step holds the attribute {key!r}, which {name} cannot have")
             vars(model)[key] = self.unpack(item)
+        places = vars(model).get("vocabulary_")  # ids of sparse matrices, which nothing checks later
+        if isinstance(places, dict) and sorted(places.values()) != list(range(len(places))):
+            raise ModelError(f"the vocabulary of the step {name} must number its words from 0")
         missing = set(kind._get_param_names()) - vars(model).keys()
         if missing:
             raise ModelError(f"the step {name} has no {', '.join(sorted(missing))}")

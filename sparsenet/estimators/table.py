@@ -33,6 +33,7 @@ from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import (
     cells_of_row,
     check_columns,
+    encoded_column,
     framed,
     history_spec,
     one_row,
@@ -78,8 +79,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         A table of the columns: name, type, number of distinct and missing values, an example, and the reason.
     choices_ : dict
         The decisions on held-out rows: ``"method"``; ``"average"`` if two models could be averaged; and ``"numbers"``
-        if whole numbers repeat, whether they are names, such as flight numbers, or amounts. Each has its options, gain,
-        standard error and number of rows.
+        if whole numbers repeat, whether they are names, such as flight numbers, or amounts. Each of these has its
+        options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` of regression and boosting.
     method_ : str
         The model that answers; ``"average"`` for two.
     target_ : str or None
@@ -221,13 +222,15 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one class per row, or P@1 for several; without y, by the column `target_` of X."""
         check_is_fitted(self)
-        frame = framed(X)
-        if y is None:
+        frame, target = framed(X), self._fitted.target
+        from_column = y is None
+        if from_column:
             if self.target_ is None:
                 raise ValueError("y must be given: the model was trained with y, not with the name of a column")
             y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)[1]  # histories may read it, too
         points = self._features(frame)
-        _, truth = check_points(points, self._fitted.target.encode(y, drop_unknown=True))
+        known = encoded_column(y, target) if from_column else target.encode(y, drop_unknown=True)
+        _, truth = check_points(points, known)
         if len(points) == 0:
             raise ValueError("X has no rows: there must be at least one")
         hits = is_hit(self._best_label(points), truth)

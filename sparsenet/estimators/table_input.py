@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_missing
 from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.frames import Frame, is_frame, read_frame
+from sparsenet.features.columns.cells import as_text
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.history_column import HistoryColumn
 from sparsenet.features.columns.table_encoder import TableEncoder
-from sparsenet.features.targets import listed
+from sparsenet.features.targets import Target, listed
 
 _OF_HISTORY = ("key", "time", "columns", "n")
 _MANY = (list, tuple, set, frozenset, np.ndarray)
@@ -118,6 +120,20 @@ def _column_labels(frame: Frame, target: str, label_delimiter: str | None) -> An
         if is_missing(cell):
             raise frame.error(f"the column {target!r} is empty: every row needs a class; drop the row", row)
     return cells
+
+
+def encoded_column(labels: Any, target: Target) -> Rows:
+    """Return the labels of a column as numbers, compared by spelling, as 1 and "1"; unknown ones are left out."""
+    classes = target.classes.tolist()
+    number: dict[Any, int] = {as_text(label): place for place, label in enumerate(classes)}
+    number |= {label: place for place, label in enumerate(classes)}
+    rows = [row if isinstance(row, _MANY) else [row] for row in list(labels)]
+    places = [[number.get(label, number.get(as_text(label))) for label in row] for row in rows]
+    found = [[place for place in row if place is not None] for row in places]
+    if not any(found):
+        return target.encode(labels, drop_unknown=True)  # warns
+    indptr = np.cumsum([0, *map(len, found)], dtype=np.int64)
+    return target.rows(np.array([place for row in found for place in row], np.int64), indptr)
 
 
 def _split(cell: Any, delimiter: str) -> list[str]:

@@ -101,7 +101,7 @@ class Interactions:
 
     def latest(self) -> Interactions:
         """Return the last event of each user with each item, in the order of events."""
-        keys = self.users * np.int64(max(self.n_items, 1)) + self.items
+        keys = self.users.astype(np.int64) * max(self.n_items, 1) + self.items
         _, first = np.unique(keys[::-1], return_index=True)
         return self.take(np.sort(len(self) - 1 - first))
 
@@ -168,7 +168,7 @@ class Interactions:
 
     def _is_masked(self, seed: int, share: float) -> Bools:
         """Mask all events of a random share of each user's distinct items; one item alone stays."""
-        pairs, of_event = np.unique(self.users * np.int64(self.n_items) + self.items, return_inverse=True)
+        pairs, of_event = np.unique(self.users.astype(np.int64) * self.n_items + self.items, return_inverse=True)
         users = pairs // max(self.n_items, 1)
         counts = np.bincount(users, minlength=self.n_users)
         order = np.lexsort((np.random.default_rng((seed, 3)).random(len(pairs)), users))

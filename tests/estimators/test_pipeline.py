@@ -32,6 +32,7 @@ from sparsenet import (
     BlendClassifier,
     ExtremeClassifier,
     ModelError,
+    TableClassifier,
     TextClassifier,
     TreeClassifier,
     load,
@@ -136,6 +137,12 @@ def test_saves_with_each_classifier_at_the_end(last, tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "model").topk(TEXTS, 2)[1], model.topk(TEXTS, 2)[1])
 
 
+def test_saves_with_a_classifier_of_tables_at_the_end(tmp_path):
+    model = make_pipeline(StandardScaler(), TableClassifier(method="linear", random_state=0))
+    model.fit(NUMBERS, NUMBERS[:, 0] > 0).save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").topk(NUMBERS, 2)[1], model.topk(NUMBERS, 2)[1])
+
+
 def double(X):
     return 2 * X
 
@@ -192,6 +199,14 @@ def saved(tagger, tmp_path):
     return tmp_path / "model"
 
 
+FORGED_CSR = {name: {"array": f"forged.{name}"} for name in ("data", "indices", "indptr")} | {"shape": [1, 1]}
+N_WORDS = len(TfidfVectorizer().fit(TEXTS).vocabulary_)
+
+
+def state_of(about):
+    return about["steps"][0][1]["estimator"]["state"]
+
+
 def forged(path, change):
     arrays, metadata = load_arrays(path)
     change(arrays, metadata)
@@ -209,6 +224,14 @@ def forged(path, change):
         lambda arrays, about: about["steps"][0][1]["estimator"]["state"].pop("norm"),
         lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(norm={"pickle": "x"}),
         lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(norm={"array": "nothing"}),
+        lambda arrays, about: state_of(about).update(norm={"scalar": {"dtype": "V1", "value": 1}}),
+        lambda arrays, about: state_of(about)["vocabulary_"]["dict"].__setitem__(1, [10**6] * N_WORDS),
+        lambda arrays, about: state_of(about)["vocabulary_"]["dict"].__setitem__(1, ["x"] * N_WORDS),
+        lambda arrays, about: (
+            arrays.update({"step0.forged.indices": np.array([10**6], np.int32)})
+            or arrays.update({"step0.forged.data": np.ones(1), "step0.forged.indptr": np.array([0, 1], np.int32)})
+            or state_of(about).update(norm={"csr": FORGED_CSR})
+        ),
         lambda arrays, about: about["last"].update(model="Popen"),
         lambda arrays, about: about.pop("steps"),
         lambda arrays, about: about.update(steps=3),

@@ -261,3 +261,17 @@ def test_a_history_looks_back_never_ahead(tmp_path):
             TableClassifier(**LINEAR).fit(log, target="item", history=wrong)
     with pytest.raises(ValueError, match="history"):
         TableClassifier(**LINEAR).fit(log, target="item", history={**history, "key": "nobody"})
+
+
+@pytest.mark.parametrize("y", [[0, 1], [0.0, 1.0], [False, True], [[0], [0, 1]]])
+def test_scores_files_of_classes_that_are_no_strings(y, tmp_path):
+    cells = [y[i % 2] for i in range(60)]
+    model = TableClassifier(method="tree", random_state=0).fit(
+        {"x": [i % 2 for i in range(60)], "y": cells}, target="y"
+    )
+    lines = [json.dumps({"x": i % 2, "y": cells[i]}) for i in range(60)]
+    (tmp_path / "test.jsonl").write_text("\n".join(lines))
+    assert model.score(tmp_path / "test.jsonl") == 1
+    if not isinstance(y[0], list):
+        (tmp_path / "test.csv").write_text("x,y\n" + "".join(f"{i % 2},{cells[i]}\n" for i in range(60)) + "0,new\n")
+        assert model.score(tmp_path / "test.csv") == pytest.approx(60 / 61)

@@ -237,3 +237,10 @@ def test_labels_weigh_words() -> None:
         assert isinstance(column, TextColumn)
         spreads.append(np.ptp(column.vocabulary.weights))
     assert spreads[1] > spreads[0]
+
+
+@pytest.mark.parametrize(("cell", "in_a_file"), [(3.0, "3.0"), (-12.0, "-12.0"), (True, "true"), (False, "FALSE")])
+def test_a_category_is_spelled_alike_in_frames_and_files(cell: object, in_a_file: str) -> None:
+    encoder = learnt([cell, 7, cell, 7], "category")
+    assert named(encoder, in_a_file) == named(encoder, cell)
+    assert named(encoder, in_a_file) != named(encoder, "new")

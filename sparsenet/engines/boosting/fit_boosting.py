@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsenet.engines.boosting.boosted_trees import BoostedTrees
+from sparsenet.engines.boosting.boosted_trees import WORDS, BoostedTrees
 from sparsenet.engines.boosting.grown_trees import Grower
 from sparsenet.kernels.types import F64, I32, Bools
 
@@ -77,12 +77,15 @@ def fit(
     Parameters
     ----------
     labels : ndarray of shape (n,), int32
-        One label for each point; at least two must be different.
+        One label for each point. If all are the same, as without the only held-out row of a class, no tree is grown.
     held : (matrix, labels), optional
         Held-out points, which choose the number of rounds.
     rounds : int, optional
         The number of rounds, instead of the held-out points.
     """
+    known = np.unique(labels)
+    if len(known) == 1:
+        return _constant(int(known[0]), matrix.shape[1], n_labels)
     grower = Grower(
         is_category,
         learning_rate=rules.learning_rate,
@@ -98,6 +101,25 @@ def fit(
         rounds = _best_rounds(grower, matrix, labels, held, rules)
     trees, known = grower.extract(rounds)
     return FittedBoosting(trees, known, n_labels)
+
+
+def _constant(label: int, n_columns: int, n_labels: int, log_odds: float = 16.0) -> FittedBoosting:
+    """Return a model without trees that always answers one label."""
+    other, ids = int(label == 0), np.empty(0, np.int32)
+    trees = BoostedTrees(
+        roots=ids,
+        feature=ids,
+        threshold=np.empty(0),
+        left=ids,
+        right=ids,
+        missing_left=np.empty(0, np.bool_),
+        bits=ids,
+        sets=np.zeros((0, WORDS), np.uint32),
+        value=np.empty(0),
+        known=np.zeros((n_columns, WORDS), np.uint32),
+        baseline=np.array([log_odds if label > other else -log_odds]),
+    )
+    return FittedBoosting(trees, np.sort(np.array([label, other], np.int32)), n_labels)
 
 
 def _best_rounds(grower: Grower, matrix: F64, labels: I32, held: tuple[F64, I32], rules: BoostingRules) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,14 @@ class RecommenderOptions:
     shrinkage: float = 4.0
     rules: RecommenderRules = RULES
     verbose: bool | None = None
+
+
+class Decided(NamedTuple):
+    """What the hold-out decides; without the parts that were measured, which take as much memory as the final ones."""
+
+    weights: F32
+    repeats: F32
+    choices: dict[str, Decision]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,17 +182,18 @@ def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: i
     n_steps = 3 * (1 + (n_held >= rules.fewest))  # of `_learn`, once or twice
     with parts_done(n_steps, "recommender", options.verbose) as done:
         if n_held >= rules.fewest:
-            trial = _learn(kept, options, seed=seed, threads=threads, done=done)
-            decided = _decide(trial, kept, held, options, threads)
+            decided = _decide(
+                _learn(kept, options, seed=seed, threads=threads, done=done), kept, held, options, threads
+            )
         parts = _learn(log, options, seed=seed, threads=threads, done=done)
     if decided is None:
         why = f"{n_held} users could be held out, and fewer than {rules.fewest} had a hit among the candidates"
         weights = prior_weights(parts)
         shown = tuple(round(weight, 3) for weight in weights.tolist())
         return FittedRecommender(parts, weights, choices={"weights": Decision(shown, why)})
-    n_factors = decided.choices["dimensions"].value
-    factors = np.ascontiguousarray(parts.factors[:, :n_factors])
-    return replace(decided, parts=replace(parts, factors=factors, debias=decided.parts.debias))
+    factors = np.ascontiguousarray(parts.factors[:, : decided.choices["dimensions"].value])
+    parts = replace(parts, factors=factors, debias=decided.choices["debias"].value)
+    return FittedRecommender(parts, *decided)
 
 
 def _learn(
@@ -256,7 +266,7 @@ def _trend(log: Interactions, users_of: I64, share: float = 0.1) -> F32:
 
 def _decide(
     parts: RecommenderParts, kept: Interactions, held: Interactions, options: RecommenderOptions, threads: int
-) -> FittedRecommender | None:
+) -> Decided | None:
     """Choose settings and weights on the hold-out; return None if it tells too little."""
     rules, prior = options.rules, prior_weights(parts)
     new = HeldOut.of(parts, kept, held, new_only=True)
@@ -281,7 +291,9 @@ def _decide(
     parts = parts.debiased(choices["debias"].value)
     weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.best, is_timed=parts.is_timed)
     repeats = _fit_repeats(parts, HeldOut.of(parts, kept, held, new_only=False), weights, rules.fewest, threads)
-    return FittedRecommender(parts, weights, repeats, choices)
+    found = "by recency and share in the own history" if repeats.any() else "too few users took an item again"
+    choices["repeats"] = Decision(tuple(repeats.tolist()), f"weights of items that may come again: {found}")
+    return Decided(weights, repeats, choices)
 
 
 def _fit_repeats(parts: RecommenderParts, held: HeldOut, weights: F32, fewest: int, threads: int) -> F32:

@@ -33,8 +33,8 @@ class HeldOut:
         users = users[few]  # bounds the candidates of all users together
         before, after = kept.of_users(users), held.of_users(users)
         if new_only:
-            seen = before.users * np.int64(before.n_items) + before.items
-            after = after.take(~np.isin(after.users * np.int64(after.n_items) + after.items, seen))
+            seen = before.users.astype(np.int64) * before.n_items + before.items
+            after = after.take(~np.isin(after.users.astype(np.int64) * after.n_items + after.items, seen))
         if after.times is not None:
             after = after.take(np.arange(len(after)) - after.starts[after.users] < parts.rules.n_next)
         return cls(parts.queries(before), after.histories())

@@ -113,6 +113,7 @@ def fit(
     measured = _measure(training, methods, whole, parts)
     truth = labels.take(np.concatenate([part.held for part in parts]))
     chosen, choices = _chosen(measured, truth, options, left_out, exclusive=exclusive)
+    choices |= _settings([measured[method].setting for method in chosen])
     member = _final(training, chosen, measured, whole, parts)
     answers = measured[chosen[0]].answers if len(chosen) == 1 else _mean(measured, chosen)
     return member, choices if options.method == "auto" else {}, _validation(answers, truth, exclusive=exclusive)
@@ -182,6 +183,13 @@ def _chosen(
     found = choose([Option(decision.value, (decision.value,)), *averages], scores.__getitem__, rule)
     choices["average"] = found._replace(value=" and ".join(found.value))
     return found.value, choices
+
+
+def _settings(chosen: Iterable[Setting]) -> dict[str, Decision]:
+    """Return the cost and the rounds of the chosen methods as decisions."""
+    found = {name: value for each in chosen for name, value in each._asdict().items() if value is not None}
+    why = "the least log loss on held-out rows"
+    return {name: Decision(value, f"{value:g}: {why}") for name, value in found.items()}
 
 
 def _pairs(measured: Iterable[str]) -> list[tuple[str, str]]:

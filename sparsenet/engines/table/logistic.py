@@ -12,10 +12,15 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp, softmax
 from threadpoolctl import threadpool_limits
 
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.core.validation import integer
 from sparsenet.kernels.types import F32, F64, I32, Arrays
 from sparsenet.storage.format import ModelError
+
+#: Weights, gradients and the last ten steps of L-BFGS.
+_COPIES = 25
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ def fit(
     labels : ndarray of shape (n,), int32
         One label for each point.
     """
+    _check_memory(points, n_labels)
     x = as_matrix(points).astype(np.float64)
     start, least, best = np.zeros((points.width + 1, n_labels)), np.inf, None
     costs = (cost or rules.usual_cost,) if held is None or cost is not None else rules.costs
@@ -100,6 +106,16 @@ def fit(
         least, best = loss, model
     assert best is not None
     return best
+
+
+def _check_memory(points: Rows, n_labels: int) -> None:
+    """Refuse to train if the steps of L-BFGS, or the scores of all rows, do not fit into memory."""
+    needed = 8 * n_labels * (_COPIES * points.width + 3 * len(points)) + 24 * len(points.indices)
+    available = available_memory()
+    if needed > available:
+        found = f"{in_words(needed)}, and {in_words(available)} are available"
+        size = f"{points.width:,} features x {n_labels:,} classes"
+        raise MemoryError(f"softmax regression of {size} needs about {found}: use method='blend'")
 
 
 def _log_loss(model: FittedLogistic, points: Rows, labels: I32) -> float:

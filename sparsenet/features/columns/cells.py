@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -19,6 +20,10 @@ from sparsenet.kernels.types import I64, Bools
 MISSING_MARKERS = frozenset(
     {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "nat", "null", "none", "nil", "missing", "?", "-", "--", "."}
 )
+
+#: A whole number as a float writes it.
+_FLOAT = re.compile(r"(?:0|-?[1-9]\d{0,14})\.0", re.ASCII)
+_BOOLS = {"true": "True", "false": "False", "TRUE": "True", "FALSE": "False"}
 
 
 def is_marker(text: str) -> bool:
@@ -137,13 +142,20 @@ def is_missing_cell(value: Any) -> bool:
 def as_text(value: Any) -> str | None:
     """Return a cell as a category: None if it is missing.
 
-    >>> as_text(3.0), as_text(3), as_text(" 3"), as_text(True), as_text("NA")
-    ('3', '3', '3', 'True', None)
+    >>> as_text(3.0), as_text(3), as_text(" 3"), as_text("3.0"), as_text(True), as_text("true"), as_text("NA")
+    ('3', '3', '3', '3', 'True', 'True', None)
     """
     if isinstance(value, str):
-        return None if is_marker(value) else value.strip()
+        return None if is_marker(value) else _spelled(value.strip())
     if is_missing(value):
         return None
     if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 2**53:
         return str(int(value))
     return value.decode(errors="replace").strip() if isinstance(value, bytes) else str(value)
+
+
+def _spelled(text: str) -> str:
+    """Return the spelling of the same number or bool in a frame: pandas writes 3.0 to a file, and Polars true."""
+    if text[-2:] == ".0" and _FLOAT.fullmatch(text):
+        return text[:-2]
+    return _BOOLS.get(text, text)

@@ -134,3 +134,11 @@ def test_an_untrained_number_of_rounds_has_a_default():
     rules = replace(FAST, usual_rounds=4)
     model = fit_boosting.fit(matrix, IS_CATEGORY, labels.astype(np.int32), 3, rules, seed=0, threads=1)
     assert model.trees.n_rounds == 4
+
+
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_one_class_needs_no_trees(label):
+    matrix, _ = points(40)
+    model = fitted(matrix, np.full(40, label), 3, held=(matrix, np.ones(40, np.int32)))
+    assert model.probabilities(matrix).argmax(axis=1).tolist() == [label] * 40
+    assert boosting_arrays.unpack(*boosting_arrays.pack(model), 5).trees.n_rounds == 0

@@ -91,7 +91,7 @@ def test_announces_too_much_memory_before_training(monkeypatch: pytest.MonkeyPat
 def test_choices_explain_the_weights() -> None:
     log = Interactions.of_matrix(a_matrix(400, 60))
     choices = fit(log, RecommenderOptions(verbose=False), seed=0, threads=1).choices
-    assert set(choices) == {"dimensions", "debias", "weights"}
+    assert set(choices) == {"dimensions", "debias", "weights", "repeats"}
     assert "nDCG@20" in choices["debias"].why
     assert "nDCG@20" in choices["weights"].why
     few = fit(Interactions.of_matrix(a_matrix(20, 10)), RecommenderOptions(verbose=False), seed=0, threads=1)

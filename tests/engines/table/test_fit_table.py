@@ -48,6 +48,9 @@ def test_the_best_method_is_chosen_and_recorded():
     assert choices["method"].options == ("boosting", "linear", "blend", "network", "tree")
     assert choices["method"].n == 160  # a small table is held out in turn, as a whole
     assert "average" in choices
+    methods = choices["average"].value.split(" and ")
+    assert ("rounds" in choices) == ("boosting" in methods)
+    assert ("cost" in choices) == ("linear" in methods)
     assert validation is not None
     assert validation["accuracy"] > 0.8
 
@@ -190,3 +193,18 @@ def test_held_answers_keep_the_best_labels():
     answers = HeldAnswers.of(member, POINTS, 1, most=2)
     assert np.array_equal(answers.ranked, member.best(POINTS, 2, 1)[0])
     assert answers.p.nnz == 2 * len(POINTS)
+
+
+@pytest.mark.parametrize("method", ["auto", "boosting"])
+def test_a_class_of_one_row_may_be_held_out(method):
+    labels = Target.learn(np.array(["most"] * 39 + ["one"]))[1]
+    points = POINTS.take(np.arange(40))
+    member, _, validation = fit_table.fit(points, labels, replace(QUICK, method=method), exclusive=True, **HOW)
+    assert validation == {"accuracy": 0.975}
+    assert accuracy(member, points, labels) >= 0.975
+
+
+def test_regression_announces_too_much_memory(monkeypatch):
+    monkeypatch.setattr(logistic, "available_memory", lambda: 10_000)
+    with pytest.raises(MemoryError, match=r"softmax regression of .* classes needs about .* 10\.0 kB"):
+        fit_table.fit(POINTS, LABELS, replace(QUICK, method="linear"), exclusive=True, **HOW)
