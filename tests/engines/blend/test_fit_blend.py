@@ -443,7 +443,7 @@ def test_ctrl_c_in_the_second_network_keeps_that_of_the_model(monkeypatch, step)
                 raise KeyboardInterrupt
 
     def interrupted(*args, **how):
-        made.append(fit(*args, **how, callbacks=[Stop()] if made else []))
+        made.append(fit(*args, **how | {"callbacks": [Stop()] if made else []}))
         return made[-1]
 
     monkeypatch.setattr(fit_network, "fit", interrupted)
