@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -33,11 +33,12 @@ from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import (
     cells_of_row,
     check_columns,
-    encoded_column,
     framed,
     history_spec,
     one_row,
+    row_labels,
     table_labels,
+    validation_rows,
 )
 from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.columns.history import HistorySpec
@@ -87,7 +88,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         The column of classes; None if y was passed.
     validation_ : dict or None
         The accuracy on held-out rows, by models that were trained without them; with several classes a row, the share
-        of rows whose first class is right.
+        of rows whose first class is right. With ``fit(validation=...)``, P@1, P@3 and P@5 on these rows instead.
     label_counts_ : ndarray of shape (n_labels,)
         Number of training rows with each class.
     n_points_ : int
@@ -130,6 +131,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         types: Mapping[str, str] | None = None,
         history: HistorySpec | Mapping[str, Any] | None = None,
         label_delimiter: str | None = None,
+        validation: Any = None,
+        callbacks: Sequence[Any] = (),
         format: str = "auto",
         header: bool | None = None,
         quotes: bool | None = None,
@@ -158,11 +161,17 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             the training rows and the rows that are predicted together. The last rows in time are held out then.
         label_delimiter : str, optional
             Separates several classes in a cell of `target`. Lists in cells need none.
+        validation : (X, y), or a table with the column `target`
+            Rows to measure the model on after training: see `validation_`. Nothing is chosen by them.
+        callbacks : sequence
+            Must be empty: several kinds of model are trained, and most have no epochs.
         format, header, quotes, delimiter, encoding :
             How to read a file, as in `TextClassifier.fit`.
         """
         options, seed = self._options(), run_seed(self.random_state)
         check_columns(target, types)
+        if len(list(callbacks)):
+            raise ValueError("callbacks are for networks of points: fit an ExtremeClassifier or BlendClassifier")
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         with all_or_nothing(self):
             whole = framed(X, format=format, dialect=dialect)
@@ -175,8 +184,10 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             encoder = TableEncoder.learn(frame, kinds, history=spec)
             if options.verbose:
                 print(encoder.describe(), file=sys.stderr, flush=True)
+            held = validation_rows(validation, encoder, learnt, target, label_delimiter)
             fitted = self._trained(frame, encoder, learnt, labels, options, seed)
-            return self._adopt(dataclasses.replace(fitted, column=target, label_delimiter=label_delimiter))
+            self._adopt(dataclasses.replace(fitted, column=target, label_delimiter=label_delimiter))
+            return self if held is None else self._validated((self._features(held[0]), held[1]))
 
     def _trained(
         self,
@@ -222,15 +233,9 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one class per row, or P@1 for several; without y, by the column `target_` of X."""
         check_is_fitted(self)
-        frame, target = framed(X), self._fitted.target
-        from_column = y is None
-        if from_column:
-            if self.target_ is None:
-                raise ValueError("y must be given: the model was trained with y, not with the name of a column")
-            y = table_labels(frame, None, self.target_, self._fitted.label_delimiter)[1]  # histories may read it, too
-        points = self._features(frame)
-        known = encoded_column(y, target) if from_column else target.encode(y, drop_unknown=True)
-        _, truth = check_points(points, known)
+        frame, fitted = framed(X), self._fitted
+        truth = row_labels(frame, y, fitted.target, self.target_, fitted.label_delimiter)
+        points, truth = check_points(self._features(frame), truth)
         if len(points) == 0:
             raise ValueError("X has no rows: there must be at least one")
         hits = is_hit(self._best_label(points), truth)

@@ -16,7 +16,7 @@ from sparsenet.features.columns.cells import as_text
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.history_column import HistoryColumn
 from sparsenet.features.columns.table_encoder import TableEncoder
-from sparsenet.features.targets import Target, listed
+from sparsenet.features.targets import Target, check_lengths, listed
 
 _OF_HISTORY = ("key", "time", "columns", "n")
 _MANY = (list, tuple, set, frozenset, np.ndarray)
@@ -120,6 +120,34 @@ def _column_labels(frame: Frame, target: str, label_delimiter: str | None) -> An
         if is_missing(cell):
             raise frame.error(f"the column {target!r} is empty: every row needs a class; drop the row", row)
     return cells
+
+
+def row_labels(frame: Frame, y: Any, known: Target, target: str | None, label_delimiter: str | None) -> Rows:
+    """Return the classes of rows to measure a model on as numbers: y, or the column `target` of the frame."""
+    if y is not None:
+        return known.encode(y, drop_unknown=True)
+    if target is None:
+        raise ValueError("y must be given: the model was trained with y, not with the name of a column")
+    return encoded_column(table_labels(frame, None, target, label_delimiter)[1], known)
+
+
+def validation_rows(
+    validation: Any, encoder: TableEncoder, known: Target, target: str | None, label_delimiter: str | None
+) -> tuple[Frame, Rows] | None:
+    """Return validation rows and their classes, before anything is trained; errors begin with "validation"."""
+    if validation is None:
+        return None
+    is_pair = isinstance(validation, tuple | list) and len(validation) == 2
+    is_pair = is_pair and not isinstance(validation[1], Mapping)  # two dicts are two rows
+    X, y = validation if is_pair else (validation, None)
+    try:
+        frame = framed(X, argument="X")
+        encoder.require(frame)
+        labels = row_labels(frame, y, known, target, label_delimiter)
+        check_lengths(len(frame), labels)
+    except ValueError as error:
+        raise ValueError(f"validation: {error}") from error
+    return frame, labels
 
 
 def encoded_column(labels: Any, target: Target) -> Rows:

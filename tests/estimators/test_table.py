@@ -275,3 +275,35 @@ def test_scores_files_of_classes_that_are_no_strings(y, tmp_path):
     if not isinstance(y[0], list):
         (tmp_path / "test.csv").write_text("x,y\n" + "".join(f"{i % 2},{cells[i]}\n" for i in range(60)) + "0,new\n")
         assert model.score(tmp_path / "test.csv") == pytest.approx(60 / 61)
+
+
+def test_measures_validation_rows():
+    names = list(TABLE)
+    train = {name: TABLE[name][:60] for name in names}
+    held = {name: TABLE[name][60:] for name in names}
+    model = TableClassifier(**LINEAR).fit(train, target="kind", validation=held)
+    plain = TableClassifier(**LINEAR).fit(train, target="kind")
+    assert model.validation_ == {"P@1": plain.score(held), **{f"P@{k}": pytest.approx(1 / k, abs=0.2) for k in (3, 5)}}
+    cells = {name: cells for name, cells in held.items() if name != "kind"}
+    by_pair = TableClassifier(**LINEAR).fit(train, target="kind", validation=(cells, held["kind"]))
+    assert by_pair.validation_ == model.validation_
+    np.testing.assert_array_equal(model.predict_proba(held), plain.predict_proba(held))
+
+
+@pytest.mark.parametrize(
+    ("validation", "message"),
+    [
+        ({"kind": ["a"]}, "validation: .*missing"),
+        ((CELLS, ["a"]), "validation: X has 80 rows, y has 1"),
+        ("nowhere.csv", "nowhere.csv"),
+    ],
+)
+def test_refuses_validation_rows_before_training(monkeypatch, validation, message):
+    monkeypatch.setattr(TableClassifier, "_trained", None)  # must not be called
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        TableClassifier(**LINEAR).fit(TABLE, target="kind", validation=validation)
+
+
+def test_refuses_callbacks():
+    with pytest.raises(ValueError, match="callbacks are for networks of points"):
+        TableClassifier(**LINEAR).fit(TABLE, target="kind", callbacks=[object()])
