@@ -294,7 +294,7 @@ def test_measures_validation_rows():
     ("validation", "message"),
     [
         ({"kind": ["a"]}, "validation: .*missing"),
-        ((CELLS, ["a"]), "validation: X has 80 rows, y has 1"),
+        ((CELLS, TABLE["kind"][:1]), "validation: X has 80 rows, y has 1"),
         ("nowhere.csv", "nowhere.csv"),
     ],
 )
