@@ -146,7 +146,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             has positions from 0 instead of names.
         time : str or int, optional
             Column of the times, which let the next item depend on the order: dates, ISO strings, or numbers. The rows
-            need no order. ``"auto"``: the column "time" or "timestamp", if there is one. None: no times.
+            need no order. ``"auto"``: the column "time" or "timestamp" if the log has one. None: no times.
         weight : str or int, optional
             Column of weights, above 0. Rows of weight 0 are left out. None: all count 1.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
@@ -297,9 +297,9 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         -------
         dict
             ``P@1``, and for each k ``recall@k``, ``nDCG@k``, ``MRR@k``, ``coverage@k`` (fraction of the items that are
-            recommended to anyone) and ``popularity_bias@k`` (popularity of what is recommended, relative to what users
-            took; see `sparsenet.metrics`). Also the numbers of users and events, and of events with unknown items,
-            which count as missed.
+            recommended to anyone) and ``popularity_bias@k`` (popularity of recommended items, relative to the items
+            that users took; see `sparsenet.metrics`). Also the numbers of users, events, and events with unknown items.
+            Events with unknown items count as missed.
         """
         fitted, ks, exclude_seen = self.fitted_, as_ks(k), boolean("exclude_seen", exclude_seen)
         split = optional(choice, "split", split, SPLITS)

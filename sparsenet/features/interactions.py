@@ -131,8 +131,8 @@ class Interactions:
         ----------
         strategy : {"last", "time", "random"}
             ``"last"`` holds out each user's last event, and ``"random"`` a fifth of each user's items, at least one.
-            ``"time"`` cuts the log at one time and holds out the last fifth of all events; those of users without
-            earlier events are in neither part.
+            ``"time"`` cuts the log at one time and holds out the last fifth of all events. Events of users
+            without earlier events are in neither part.
         seed : int
             Draws the items of ``"random"`` and the users of `n_users`.
         n_users : int, optional

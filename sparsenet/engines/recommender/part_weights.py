@@ -34,7 +34,7 @@ _NEXT = 5
 
 @dataclass(frozen=True)
 class RecommenderRules:
-    """What the hold-out decides, and the evidence that a decision needs.
+    """Options that the hold-out decides on, and the evidence that a decision needs.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class RecommenderRules:
     better : Rule
         The rule of `dimensions`.
     clearly_better : Rule
-        The rule of `debias`: held-out items are easier to find than items to come.
+        The rule of `debias`: held-out items are easier to find than future items.
     best : Rule
         The rule of the weights, since no option is dearer than another.
     """
@@ -134,8 +134,8 @@ class MeasuredParts:
     def fit(self, prior: F64, columns: Bools, rows: Bools) -> F64:
         """Fit the weights of some columns on some users by a softmax over each user's candidates.
 
-        The result lies halfway between the fit and the prior: held-out items are easier to find than items to come,
-        so the fit trusts near items too much.
+        The result is the mean of the fit and the prior: held-out items are easier to find than future items, so the fit
+        trusts near items too much.
         """
         rows = rows & self.hits.any(axis=1)
         x = self.scores[rows][..., columns].astype(np.float64)

@@ -19,7 +19,7 @@ from sparsenet.kernels.types import F32, I32, I64, Bools
 NEVER = np.float32(-1e30)
 #: Times `NEVER`, more than any score: an item that the user has taken is proposed, if it may be.
 _CERTAINLY = np.float32(-1e-24)
-#: Items proposed for each user, before those that the user has seen.
+#: Unseen items proposed for each user.
 N_CANDIDATES = 128
 #: The weight of an item in a user's recent history falls by this factor for each later item.
 FADING = 0.8
@@ -55,7 +55,7 @@ class Queries(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecommenderParts:
-    """What was learnt from a log.
+    """Parts of a recommender that are learnt from a log.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class RecommenderParts:
     ) -> tuple[I32, Bools]:
         """Return candidates of each user, and which of them may be recommended.
 
-        There are n of them, and where seen items are allowed, room for those of the longest history besides.
+        There are n; where seen items are allowed, n plus the length of the longest history.
         """
         wanted, n = min(n, self.n_items), min(n + queries.longest, self.n_items)
         query = self._stacked_query(queries, weights, exclude_seen=exclude_seen)

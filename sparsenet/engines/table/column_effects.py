@@ -29,7 +29,7 @@ class ColumnEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class TableExplanation:
-    """What the columns of a row added to the log-odds of a label.
+    """Contributions of the columns of a row to the log-odds of a label.
 
     Attributes
     ----------
@@ -68,8 +68,8 @@ def column_effects(
 ) -> tuple[float, F64]:
     """Return the mean log-odds of a label over the background, and what each column of a point adds.
 
-    The columns change from those of a background row to the point's own one by one, in `N_ORDERS` random orders. What
-    a change adds, on average, is the column's Shapley value. They sum to the difference exactly.
+    The columns of a background row change one by one to the point's own, in `N_ORDERS` random orders. The mean change
+    of the log-odds is the column's Shapley value. The values sum to the difference exactly.
     """
     rng, n = np.random.default_rng(0), columns.n_columns
     half = [rng.permutation(n) for _ in range(N_ORDERS // 2)]
