@@ -44,8 +44,8 @@ class TopkMixin:
             (n_labels,) for all rows, sparse or dense, which is nonzero for these labels. Numbers of a mask's shape are
             a mask; booleans always are, and sets never.
         only : labels to choose from, such as items in stock
-            In the same forms. Up to 4,096 labels are all scored. Above, networks still score all, and trees and blends
-            score the labels that a beam search among them reaches.
+            In the same forms. Up to 4,096 labels are all scored. For more, networks still score all, and trees and
+            blends score the labels that a beam search reaches.
         """
         labels, probabilities, allowed = self._numbered(X, k, exclude, only)
         if allowed is not None:
