@@ -206,11 +206,11 @@ def info(given: SimpleNamespace) -> None:
 def demo(given: SimpleNamespace) -> None:
     """Show what sparsenet does, on data that comes with it.
 
-    texts: learn the docstrings of the installed scientific Python packages, and answer questions with their functions.
+    texts: train on the docstrings of the installed scientific Python packages, and answer questions with functions.
 
-    tables: learn where made-up flights go, from columns of five types, and explain an answer.
+    tables: predict the destinations of made-up flights from columns of five types, and explain an answer.
 
-    log: learn who bought what in a made-up shop, and recommend what to buy next.
+    log: learn from the purchases in a made-up shop, and recommend further items.
     """
     from sparsenet.demo import run
 

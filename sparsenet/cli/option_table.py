@@ -187,7 +187,7 @@ def table() -> tuple[CommandOption, ...]:
             "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
             kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
-        flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
+        flag("interactive", "Answer questions typed at a prompt afterwards.", commands=("demo",), default=False),
         path(
             "output", "DIR", "Directory for pictures and files.", commands=("demo",), default=Path("demo-output"),
             shown="demo-output",
