@@ -214,7 +214,7 @@ def predict(system: str, train: Any, test: Any, target: str, threads: int, seed:
 
 
 def _is_number(column: Any) -> bool:
-    """Return whether a column holds numbers, also those of pandas that may be missing."""
+    """Return whether a column holds numbers; nullable types of pandas count."""
     from pandas.api.types import is_numeric_dtype
 
     return bool(is_numeric_dtype(column))

@@ -131,7 +131,7 @@ class ItemCosine(ItemLists):
 
 
 class RP3Beta(ItemLists):
-    """A random walk of three steps; the settings are those of the library Elliot for gowalla."""
+    """A random walk of three steps, with the settings of the library Elliot for gowalla."""
 
     n_lists = 350
     alpha, beta = 0.768, 0.418

@@ -69,9 +69,9 @@ def about(
 def train(given: SimpleNamespace) -> None:
     """Train a model and save it.
 
-    The file decides what is trained. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a linear
-    model or a blend, by the number of texts and labels, or by held-out texts. --target without --text trains on a table
-    with mixed columns. --user and --item train a recommender on a log of who took what. --method chooses another model.
+    The kind of model depends on the file. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a
+    linear model or a blend, by the number of texts and labels, or by held-out texts. --target without --text trains on
+    a table with mixed columns. --user and --item train a recommender on a log. --method chooses another model.
 
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is
     not saved, and the previous model stays.
@@ -110,8 +110,8 @@ def train(given: SimpleNamespace) -> None:
 def evaluate(given: SimpleNamespace) -> None:
     """Measure a model on labelled points or text: P@k, nDCG@k, propensity-scored PSP@k and recall@k, also @100.
 
-    For text also micro and macro F1 of the labels that predict would return; accuracy, if each text has one label; and
-    precision, recall and F1 of each label, up to 1,000 labels.
+    For text also micro and macro F1 of the labels that predict would return. With one label a text also accuracy. With
+    up to 1,000 labels also precision, recall and F1 of each label.
 
     A recommender is measured on a later log of its users: P@1, and recall@k, nDCG@k, MRR@k, coverage@k and
     popularity bias, also @20.
@@ -206,11 +206,11 @@ def info(given: SimpleNamespace) -> None:
 def demo(given: SimpleNamespace) -> None:
     """Show what sparsenet does, on data that comes with it.
 
-    texts: learn the docstrings of the installed scientific Python packages, and answer questions with their functions.
+    texts: train on the docstrings of the installed scientific Python packages, and answer questions with functions.
 
-    tables: learn where made-up flights go, from columns of five types, and explain an answer.
+    tables: predict the destinations of made-up flights from columns of five types, and explain an answer.
 
-    log: learn who bought what in a made-up shop, and recommend what to buy next.
+    log: learn from the purchases in a made-up shop, and recommend further items.
     """
     from sparsenet.demo import run
 

@@ -142,7 +142,7 @@ def _for_baskets(
 
 
 def _name(text: str, kind: str, path: str, number: int) -> Any:
-    """Return the name of a user or an item on a line, as a number if those of the model are numbers."""
+    """Return the user or item named on a line, as a number if the names of the model are numbers."""
     text = text.strip()
     if kind == "O" and text:
         return text

@@ -138,12 +138,12 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "threshold", "P|learnt", "Leave out labels that are less probable than P; a line may then be empty. "
-            "learnt: the threshold that a text model with several labels found best on held-out texts.",
+            "learnt: the threshold with the best F1 on held-out texts, for text models with several labels.",
             commands=("predict",), default="0", check=check.threshold, kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
         flag(
-            "exclude_seen", "Recommend only new items: feature i is label i, and is never predicted for points that "
-            "have it.", commands=("evaluate", "predict"), default=False, kinds=OF_POINTS,
+            "exclude_seen", "Recommend only new items. Feature i must stand for label i; labels that a point has as "
+            "features are left out.", commands=("evaluate", "predict"), default=False, kinds=OF_POINTS,
             refusals={"text": "the features of text are words, not labels that could be left out"},
         ),
         CommandOption(
@@ -187,7 +187,7 @@ def table() -> tuple[CommandOption, ...]:
             "sets, 0.5,0.4 for Wikipedia.", commands=("evaluate",), default="0.55,1.5", check=check.propensity,
             kinds=OF_CLASSIFIERS | OF_TABLES,
         ),
-        flag("interactive", "Then answer questions typed at a prompt.", commands=("demo",), default=False),
+        flag("interactive", "Answer questions typed at a prompt afterwards.", commands=("demo",), default=False),
         path(
             "output", "DIR", "Directory for pictures and files.", commands=("demo",), default=Path("demo-output"),
             shown="demo-output",
@@ -216,8 +216,8 @@ def table() -> tuple[CommandOption, ...]:
             for noun in ("feature", "label")
         ),
         CommandOption(
-            "normalize", "SCALING", "Scaling of points: rows, for counts; columns or together, for tables, each column "
-            "by itself or all together; mixed, for numbers next to categories; none.",
+            "normalize", "SCALING", "Scaling of points. rows: for counts. columns: each column by itself, for tables. "
+            "together: all columns alike, for embeddings. mixed: for numbers next to categories. none: no scaling.",
             shown="auto, by the values of the points", sets="normalize",
             check=one_of("auto", "rows", "columns", "together", "mixed", "none"), **_points,
         ),
@@ -229,9 +229,9 @@ def table() -> tuple[CommandOption, ...]:
             **_text,
         ),
         CommandOption(
-            "vectors", "PATH|wordllama", "Word vectors next to the words, for few texts: a .npy or .safetensors file "
-            "with its tokenizer beside it, a directory of both, a text file with a word and its numbers on each line, "
-            "or the package wordllama.", shown="none", sets="vectors", **_text,
+            "vectors", "PATH|wordllama", "Word vectors in addition to words, for few texts: a directory with a .npy or "
+            ".safetensors file and its tokenizer, that file, or the package wordllama. Or a text file with a word and "
+            "its numbers on each line.", shown="none", sets="vectors", **_text,
         ),
         CommandOption(
             "class_weight", "balanced|JSON", "balanced gives rare labels more weight in training. JSON sets factors of "
@@ -244,11 +244,11 @@ def table() -> tuple[CommandOption, ...]:
         ),
         # --- tables of text ---
         flag(
-            "header", "Whether the first row of CSV or TSV contains the column names.", negatable=True,
+            "header", "The first row of CSV or TSV contains the column names.", negatable=True,
             commands=READING, shown="yes, if columns are given by name", **_labelled,
         ),
         flag(
-            "quotes", "Whether fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
+            "quotes", "Fields of CSV or TSV may be in double quotes.", negatable=True, commands=READING,
             shown="yes; in TSV only fields that end in their line", **_delimited,
         ),
         CommandOption(
@@ -261,13 +261,15 @@ def table() -> tuple[CommandOption, ...]:
         ),
         # --- logs of interactions ---
         CommandOption(
-            "user", "COLUMN", "Column of the users in a log of who took what, which trains a recommender: its name, or "
+            "user", "COLUMN", "Column of the users; it makes the file a log, which trains a recommender. Its name, or "
             "its position from 0 in CSV and TSV without a header.", shown="user, if --item is given", **_log,
         ),
-        CommandOption("item", "COLUMN", "Column of the items, likewise.", shown="item, if --user is given", **_log),
+        CommandOption(
+            "item", "COLUMN", "Column of the items: its name or position.", shown="item, if --user is given", **_log
+        ),
         CommandOption(
             "time", "COLUMN", "Column of the times: ISO dates and times, or numbers.",
-            shown="the column time or timestamp, if there is one", **_log,
+            shown="the column time or timestamp, if present", **_log,
         ),
         CommandOption(
             "weight", "COLUMN", "Column of amounts: rows with 0 are left out.", shown="all rows count", **_log
@@ -277,8 +279,8 @@ def table() -> tuple[CommandOption, ...]:
             negatable=True, shown="--keep-users", sets="keep_users", **_log,
         ),
         CommandOption(
-            "split", "SPLIT", "Predict a part of each history from the rest: last, time or random. For users who are "
-            "not in the model.", commands=("evaluate",), shown="the file holds what known users took later",
+            "split", "SPLIT", "Predict a part of each history from the rest: last, time or random. For users that are "
+            "not in the model.", commands=("evaluate",), shown="the file holds later events of known users",
             check=one_of("last", "time", "random"), **_log,
         ),
         flag(
@@ -291,8 +293,8 @@ def table() -> tuple[CommandOption, ...]:
         ),
         # --- tables with mixed columns ---
         CommandOption(
-            "types", "NAME=TYPE,...", "Types of columns, where the inferred ones are wrong: number, category, "
-            "categories, date, text, ids or ignore. Or a JSON object.", check=check.types, **_mixed,
+            "types", "NAME=TYPE,...", "Correct the inferred types of columns: number, category, categories, date, "
+            "text, ids or ignore. Takes a JSON object, too.", check=check.types, **_mixed,
         ),
         # --- networks ---
         number(

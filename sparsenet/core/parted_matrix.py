@@ -63,7 +63,7 @@ def _is_matrix(part: Any) -> bool:
 
 
 def check_parts(X: Mapping[Any, Any], known: Mapping[str, int] | None) -> list[str]:
-    """Check the names of parts against those of training, if `known`; return them in the order of training."""
+    """Check the names of parts against the training parts `known`; return them in training order."""
     for name in X:
         if not isinstance(name, str):
             raise ValueError(f"X has a part with the name {name!r}: names of parts must be strings")

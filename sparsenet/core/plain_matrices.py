@@ -1,4 +1,4 @@
-"""Turn anything that holds a matrix of numbers into an array, or say what to use instead."""
+"""Turn anything that holds a matrix of numbers into an array; errors name an alternative."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plain_matrix(X: Any) -> Any:
     """Return X in a form that scikit-learn's checks take, without a copy where possible.
 
     Arrays that offer only DLPack, and columns of vectors (pandas, Polars, Arrow), become NumPy arrays. float16 becomes
-    float32, since no kernel computes with 16 bits. Data frames, lists of numbers and sparse matrices stay as they are.
+    float32, since no kernel computes with 16 bits. Data frames, lists of numbers and sparse matrices stay unchanged.
     """
     if sparse.issparse(X):
         return X

@@ -1,4 +1,4 @@
-"""The demo of tables: learn where made-up flights go, from columns of five types, and explain an answer."""
+"""The demo of tables: predict destinations of made-up flights from columns of five types, and explain an answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from sparsenet.data.frames import read_frame
 from sparsenet.estimators.table import TableClassifier
 
-#: Where flights go: the city, its distance in km, and what pilots remark about it.
+#: Destinations of flights: the city, its distance in km, and a remark of pilots.
 PLACES = {
     "Bergen": (1200, "rain at the airport"),
     "Cairo": (3300, "dust and heat"),

@@ -1,4 +1,4 @@
-"""The demo of logs: learn who bought what in a made-up shop, and recommend what to buy next."""
+"""The demo of logs: learn from the purchases in a made-up shop, and recommend further items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A made-up log of a shop: who bought what, and when."""
+"""A made-up log of a shop: users, items and dates."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class LabelMask:
 
 @dataclass(frozen=True, eq=False)
 class Allowed:
-    """The labels that predictions may contain: those of `only`, or all, without those of `exclude`."""
+    """The labels that predictions may contain: `only`, or all labels, without `exclude`."""
 
     only: LabelMask | None
     exclude: LabelMask | None

@@ -25,7 +25,7 @@ def is_source(X: Any) -> bool:
 
 
 def training_points(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return X and y; those of a file or data set if X is one."""
+    """Return X and y; read both from X if it is a file or data set."""
     if not is_source(X):
         return X, y
     name, points = _name(X), _points(X)
@@ -46,7 +46,7 @@ def query_points(X: Any, n_features: int) -> Any:
 
 
 def labelled_points(X: Any, y: Any, n_features: int, target: Target) -> tuple[Any, Any]:
-    """Return X and y to compare a model's answers with; those of a file or data set if X is one.
+    """Return X and y to compare a model's answers with; read both from X if it is a file or data set.
 
     Labels of a file are column numbers, or names if the model learnt names.
     """

@@ -48,21 +48,20 @@ from sparsenet.selection.choose import Decision
 
 
 class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Recommend items to users, from a log of who took which item.
+    """Recommend items to users, from a log of users and the items that they took.
 
-    Train on a data frame, a file or a matrix. `recommend` answers for the users of the log, and for new users from
-    their history without training; `recommend_for` answers for a basket of items; `similar` finds similar items.
-    Nothing has to be split or masked by hand: `fit` draws its own hold-out, and `evaluate` another one.
+    Train on a data frame, a file or a matrix. `recommend` takes users of the log, or the histories of new users, which
+    need no training. `recommend_for` takes a basket of items. `similar` finds similar items. `fit` and `evaluate` split
+    the log themselves.
 
     Parameters
     ----------
     keep_users : bool
-        Keep the names and histories of the users, which `recommend` by name, `partial_fit` and `evaluate` without a log
-        need. A saved model then contains the whole log. With False it has no names of users, but may still hold
-        histories without names, which similar users are found among.
+        Keep the names and histories of the users. `recommend` by name, `partial_fit`, and `evaluate` without a log need
+        them. A saved model then contains the whole log. With False it contains neither the names of users nor the log.
     output : {"auto", "pandas", "polars", "pyarrow", "arrays"}
-        Library of the answers; ``"arrays"``: a dict of arrays. ``"auto"``: the library of the data frame that `fit`
-        took, and arrays for other logs.
+        Library of the answers; ``"arrays"``: a dict of arrays. ``"auto"``: the library of the data frame passed to
+        `fit`, and arrays for other logs.
     n_jobs : int or None
         Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
         does not depend on it.
@@ -74,9 +73,9 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
     Attributes
     ----------
     users_ : ndarray of shape (n_users,), or None
-        Names of the users, ascending; of a matrix, its row numbers. None with ``keep_users=False``.
+        Names of the users, ascending; row numbers for a matrix. None with ``keep_users=False``.
     items_ : ndarray of shape (n_items,)
-        Names of the items, ascending; of a matrix, its column numbers.
+        Names of the items, ascending; column numbers for a matrix.
     item_counts_ : ndarray of shape (n_items,)
         Number of users who took each item.
     n_users_, n_items_, n_events_ : int
@@ -142,17 +141,17 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             A frame of pandas, Polars or Arrow; a CSV, TSV, JSONL or Parquet file; or a SciPy matrix of users by items,
             whose values are weights.
         user, item : str or int
-            Columns of the names: strings or whole numbers. Names from CSV and TSV are strings. A file without a header
-            has positions from 0 instead of names.
+            Columns of the names: strings or whole numbers. Names from CSV and TSV are strings. Pass positions from 0
+            for a file without a header.
         time : str or int, optional
-            Column of the times, which let the next item depend on the order: dates, ISO strings, or numbers. The rows
-            need no order. ``"auto"``: the column "time" or "timestamp", if there is one. None: no times.
+            Column of the times: dates, ISO strings, or numbers. Recommendations then depend on the order of events.
+            Rows may be in any order. ``"auto"``: the column "time" or "timestamp" if the log has one. None: no times.
         weight : str or int, optional
             Column of weights. Rows of weight 0 are left out; the size of the others changes no recommendation.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
             Format of a file; ``"auto"`` detects it by the name.
         quotes, delimiter, encoding : optional
-            Of CSV and TSV, as in `TextClassifier.fit`.
+            Rules of CSV and TSV, as in `TextClassifier.fit`.
         """
         options, columns = self._check(), LogColumns.of(user, item, time, weight)
         file = file_rules(self.verbose, format=format, quotes=quotes, delimiter=delimiter, encoding=encoding)
@@ -161,7 +160,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
     def partial_fit(self, log: Any, **file: Any) -> Self:
         """Learn further interactions, of known and new users and items.
 
-        The model trains again on the whole log that it keeps, so that the result is that of `fit` on both logs.
+        The model trains again on the whole log that it keeps, so the result equals `fit` on both logs.
 
         Parameters
         ----------
@@ -212,8 +211,8 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         only, exclude : sequence of names of items, or mask of shape (n_items,), optional
             Recommend only these items, or none of these. A mask has the order of `items_`.
         history : log, optional
-            What users took, in any form and with the columns that `fit` takes; a matrix has a column for each of
-            `items_`. New users need no training. The stored histories are not used then, also not of known users.
+            Events of users, in any form and with the columns that `fit` takes; a matrix has a column for each of
+            `items_`. New users need no training. It replaces the stored histories, also for known users.
         unknown : {"error", "popular"}
             For users without a history: an error that names the first, or the most popular items.
         **file : arguments of `fit` for a `history` in a file.
@@ -222,7 +221,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         -------
         frame
             The columns user, item, score and rank (from 1), in the library of `output`. Scores compare the items of one
-            user; they are no probabilities.
+            user; they are not probabilities.
         """
         fitted = self.fitted_
         may_be_new = choice("unknown", unknown, ("error", "popular")) == "popular"
@@ -290,16 +289,16 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         k : int, or sequence of int
             Measure at these ranks.
         exclude_seen : bool
-            Never recommend what is in the history. Such items then do not count as held out.
+            Never recommend items of the history. Such items then do not count as held out.
         **file : arguments of `fit` for a log in a file.
 
         Returns
         -------
         dict
             ``P@1``, and for each k ``recall@k``, ``nDCG@k``, ``MRR@k``, ``coverage@k`` (fraction of the items that are
-            recommended to anyone) and ``popularity_bias@k`` (popularity of what is recommended, relative to what users
-            took; see `sparsenet.metrics`). Also the numbers of users and events, and of events with unknown items,
-            which count as missed.
+            recommended to anyone) and ``popularity_bias@k`` (popularity of recommended items, relative to the items
+            that users took; see `sparsenet.metrics`). Also the numbers of users, events, and events with unknown items.
+            Events with unknown items count as missed.
         """
         fitted, ks, exclude_seen = self.fitted_, as_ks(k), boolean("exclude_seen", exclude_seen)
         split = optional(choice, "split", split, SPLITS)

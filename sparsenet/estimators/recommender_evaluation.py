@@ -19,9 +19,9 @@ from sparsenet.kernels.types import I64
 
 
 class Held(NamedTuple):
-    """What users took before, and what they took then; users have the same numbers in both.
+    """Users' histories and held-out events; users have the same numbers in both.
 
-    `truth` may have items beyond those of the model, with higher numbers. `counts` are the users of each item of the
+    `truth` may have items that the model does not know, with higher numbers. `counts` are the users of each item of the
     training log.
     """
 

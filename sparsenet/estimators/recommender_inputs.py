@@ -1,4 +1,4 @@
-"""Check what a recommender is asked: users, baskets, items to choose from and files."""
+"""Check the inputs of a recommender: users, baskets, items to choose from and files."""
 
 from __future__ import annotations
 

@@ -52,18 +52,18 @@ from sparsenet.selection.choose import Decision
 class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Classify the rows of a table with mixed columns, from two to a hundred thousand classes.
 
-    Columns may hold numbers, categories, dates, texts, lists of ids, or several categories in a cell, with missing
-    values. Their types are inferred; `columns_` shows them, and ``fit(types=...)`` changes them. Several models are
-    trained, and the one that is best on held-out rows answers: boosted trees, softmax regression, or a blend of a tree,
-    a network and nearest neighbors. Boosting and regression are left out where classes are many.
+    Columns may hold numbers, categories, dates, texts, lists of ids, or several categories in a cell. Values may be
+    missing. The types of columns are inferred; `columns_` shows them, and ``fit(types=...)`` changes them. Boosted
+    trees, softmax regression, and a blend of a tree, a network and nearest neighbors are trained. The best one on
+    held-out rows is kept. Boosting and regression are left out if there are many classes.
 
     Parameters
     ----------
     method : {"auto", "boosting", "linear", "blend", "network", "tree"}
-        ``"auto"`` trains all that are affordable on nine tenths of the rows and compares them on the others: 1,000 to
-        5,000 rows, of small tables up to all of them in five parts. Two models are averaged if that is better. The
-        winner is trained again on all rows if a twentieth or more was held out. A name trains that model alone.
-        ``"boosting"`` and ``"linear"`` need exactly one class for each row.
+        ``"auto"`` trains all affordable models on nine tenths of the rows and compares them on 1,000 to 5,000 held-out
+        rows. On small tables, it holds out up to all rows, in five parts. Two models are averaged if that is better.
+        The best model is trained again on all rows if a twentieth or more was held out. A name trains that model
+        alone. ``"boosting"`` and ``"linear"`` need exactly one class for each row.
     n_jobs : int or None
         Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
         does not depend on it.
@@ -83,7 +83,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         if whole numbers repeat, whether they are names, such as flight numbers, or amounts. Each of these has its
         options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` of regression and boosting.
     method_ : str
-        The model that answers; ``"average"`` for two.
+        The model in use; ``"average"`` for two.
     target_ : str or None
         The column of classes; None if y was passed.
     validation_ : dict or None
@@ -152,13 +152,13 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         target : str, optional
             The column of X with the classes, if y is None.
         types : dict, optional
-            Types of columns, where the inferred ones are wrong: ``"number"``, ``"category"``, ``"categories"`` (several
-            in a cell), ``"date"``, ``"text"``, ``"ids"`` (a list of ids) or ``"ignore"``.
+            Types of columns that are inferred wrongly: ``"number"``, ``"category"``, ``"categories"`` (several in a
+            cell), ``"date"``, ``"text"``, ``"ids"`` (a list of ids) or ``"ignore"``.
         history : dict, optional
-            Adds the last events of the same key before the time of each row, never later ones, such as
-            ``{"key": "user", "time": "when", "columns": ["item"], "n": 10}``: their number, the time since the last
-            one, and the last n values of `columns`, of which the target may be one. Earlier events are looked up among
-            the training rows and the rows that are predicted together. The last rows in time are held out then.
+            Adds earlier events of the same key to each row, such as
+            ``{"key": "user", "time": "when", "columns": ["item"], "n": 10}``. Features are the number of events, the
+            time since the last one, and the last n values of `columns`, which may include the target. Earlier events
+            come from the training rows and from rows predicted in the same call. The last rows in time are held out.
         label_delimiter : str, optional
             Separates several classes in a cell of `target`. Lists in cells need none.
         validation : (X, y), or a table with the column `target`
@@ -242,11 +242,11 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         return float(np.average(hits, weights=check_weights(sample_weight, len(points))))
 
     def explain(self, row: Any, label: Any = None) -> TableExplanation:  # type: ignore[override]  # of columns
-        """Explain the log-odds of a class, by default the best one: what each column of one row added.
+        """Explain the log-odds of a class, by default the best one, by the contribution of each column of one row.
 
         The contributions are Shapley values: the change of the log-odds when a column of an average training row takes
-        the cell of this row, averaged over 32 orders of the columns. Any model is explained in this way. The model
-        keeps 32 encoded training rows for that.
+        the cell of this row, averaged over 32 orders of the columns. This works for any model. The model keeps 32
+        encoded training rows for it.
 
         Parameters
         ----------

@@ -49,7 +49,7 @@ def one_row(row: Any) -> Frame:
 
 
 def cells_of_row(frame: Frame, encoder: TableEncoder) -> dict[str, Any]:
-    """Return the cells of a frame of one row, and those that the history derives."""
+    """Return the cells of a frame of one row, and the cells that the history derives."""
     cells = {name: frame[name][0] for name in frame.names}
     if encoder.history is None:
         return cells

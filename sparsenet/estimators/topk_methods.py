@@ -38,14 +38,14 @@ class TopkMixin:
         ----------
         X : as in `fit`
         k : int
-            Number of labels; at most the number of those that `only` allows for all rows.
+            Number of labels; at most the number that `only` allows in every row.
         exclude : labels to leave out, such as items already bought
             Names of labels: one list for all rows, or a list with a list for each row. Or a mask, (n, n_labels) or
             (n_labels,) for all rows, sparse or dense, which is nonzero for these labels. Numbers of a mask's shape are
             a mask; booleans always are, and sets never.
         only : labels to choose from, such as items in stock
-            In the same forms. Up to 4,096 labels are all scored; of more, trees and blends score those that a search
-            among them meets, and networks still all.
+            In the same forms. Up to 4,096 labels are all scored. For more, networks still score all, and trees and
+            blends score the labels that a beam search reaches.
         """
         labels, probabilities, allowed = self._numbered(X, k, exclude, only)
         if allowed is not None:

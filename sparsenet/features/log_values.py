@@ -73,7 +73,7 @@ def _encode_strings(frame: Frame, column: str) -> tuple[I32, NDArray[Any]]:
 
 
 def _refuse_other_types(frame: Frame, column: str) -> NoReturn:
-    """Raise an error about the first value that is missing, or whose type differs from that of the other values."""
+    """Raise an error about the first value that is missing, or of another type than the others."""
     values = frame[column].tolist()
     first = next((value for value in values if value is not None), None)
     for row, value in enumerate(values):
@@ -92,7 +92,7 @@ def _missing(frame: Frame, column: str, row: int) -> ValueError:
 
 
 def read_times(frame: Frame, column: str) -> F64:
-    """Return the time of each row in seconds: numbers as they are, dates and ISO strings since 1970 (UTC)."""
+    """Return the time of each row in seconds: numbers unchanged, dates and ISO strings since 1970 (UTC)."""
     values = frame[column]
     if not len(values):
         return np.zeros(0)

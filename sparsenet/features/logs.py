@@ -136,7 +136,7 @@ class Log:
         return Log(events, users, items, self.columns or more.columns)
 
     def over(self, items: NDArray[Any]) -> Interactions:
-        """Return the events with items numbered as in `items`; those that are not there get the numbers after these."""
+        """Return the events with items numbered as in `items`; unknown items get the numbers after these."""
         _check_kind("item", items, self.items)
         places = positions(items, self.items)
         unknown = np.flatnonzero(places < 0)
@@ -196,7 +196,7 @@ def read_log(
 
 
 def _frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
-    """Read the columns; all of them if one is missing, since the error lists what is there."""
+    """Read the columns; all columns of the file if one is missing, since the error lists them."""
     if columns.by_position and not isinstance(log, str | os.PathLike):
         raise ValueError(f"user={columns.user} is a position in a file, and {argument} is none: name the column")
     dialect = replace(file.dialect, header=False) if columns.by_position else file.dialect

@@ -63,7 +63,7 @@ def kind_of(y: Any) -> str:
 
 
 def _check_is_labels(y: Any) -> None:
-    """Refuse what cannot be labels, and say what to pass."""
+    """Refuse values that cannot be labels; the error names an alternative."""
     if isinstance(y, str | bytes | os.PathLike):
         raise ValueError(f"y is the string {os.fspath(y)!r}: pass a list of labels, or a file as X alone")
     if isinstance(y, Mapping):

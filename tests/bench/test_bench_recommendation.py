@@ -20,7 +20,7 @@ def test_measures_match_their_definitions():
 
 @pytest.fixture
 def log(workplace):
-    """Write a log in which each user takes items of one half of the catalogue."""
+    """Write a log: each user takes items of one half of the catalogue."""
     rng = np.random.default_rng(0)
     users = rng.integers(0, 80, 1500)
     rows = [f"u{u},i{rng.integers(0, 30) + u % 2 * 30},{t}" for t, u in enumerate(users)]

@@ -1,4 +1,4 @@
-"""What each feature and each near training point adds to a label's score."""
+"""Explanations: contributions of features and near training points to a label's score."""
 
 import numpy as np
 import pytest

@@ -277,7 +277,7 @@ def test_tokens_have_places(hub):
 
 @pytest.mark.parametrize("kind", ["Metaspace", "ByteLevel"])
 def test_pieces_are_tokenized_as_inside_a_text(hub, kind):
-    """Some tokenizers mark the blank before a word, and not that of the first one."""
+    """Some tokenizers mark the blank before each word but the first."""
     about = {"type": kind, "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     mark = "Ġ"
     if kind == "Metaspace":

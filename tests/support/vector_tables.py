@@ -16,7 +16,7 @@ WORDS = [word for words in TOPICS.values() for word in words] + FILLER + list(UN
 
 
 def table(dim: int = 8, seed: int = 0) -> np.ndarray:
-    """Draw a vector for each of WORDS: those of a topic point the same way, more or less."""
+    """Draw a vector for each of WORDS; words of one topic have similar directions."""
     rng = np.random.default_rng(seed)
     centres = dict(zip(TOPICS, np.eye(dim)[: len(TOPICS)], strict=True))
     topic_of = {word: topic for topic, words in TOPICS.items() for word in words} | UNSEEN

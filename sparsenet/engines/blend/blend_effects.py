@@ -68,7 +68,7 @@ def _network(network: Network, point: Rows, label: int, threads: int) -> tuple[F
 def _votes(
     neighbors: Neighbors | None, point: Rows, label: int, k: int, threads: int
 ) -> tuple[float | None, list[Voter]]:
-    """Return the share of the vote for the label, None if nobody votes, and the voters for it, nearest first."""
+    """Return the label's share of the vote, None without votes, and its voters, nearest first."""
     if neighbors is None:
         return None, []
     weights = neighbors.vote_weights(point, k, threads)

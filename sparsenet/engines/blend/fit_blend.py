@@ -171,7 +171,7 @@ def fit_and_measure(
     held_out: BlendHoldout | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
-    """Train tree, neighbors and network, and combine them; also return the answers on the hold-out, if there is one.
+    """Train tree, neighbors and network, and combine them; also return the answers on a hold-out.
 
     Ctrl-C raises `InterruptedBlend` once a usable blend exists.
 

@@ -42,7 +42,7 @@ class BoostedTrees:
     known : ndarray of shape (n_columns, 8), uint32
         The category codes of training, as bit sets; all zero for numbers.
     value : ndarray of shape (n_nodes,), float64
-        What a leaf adds to the score; 0 elsewhere.
+        The amount that a leaf adds to the score; 0 elsewhere.
     baseline : ndarray of shape (n_outputs,), float64
         The scores before the first tree; a single one for two classes.
     """

@@ -297,7 +297,7 @@ def _decide(
 
 
 def _fit_repeats(parts: RecommenderParts, held: HeldOut, weights: F32, fewest: int, threads: int) -> F32:
-    """Fit the weights of `RecommenderParts.repeats`, relative to those of the parts; zeros if hardly anyone repeats."""
+    """Fit the weights of `RecommenderParts.repeats`, relative to the parts' weights; zeros if repeats are rare."""
     measured = MeasuredParts.of(parts, held, weights, exclude_seen=False, threads=threads, repeats=True)
     n, some = len(weights), measured.hits.any(axis=1)
     is_own = measured.scores[..., n] > 0

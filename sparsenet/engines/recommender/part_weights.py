@@ -91,8 +91,8 @@ class MeasuredParts:
     def fit(self, prior: F64, columns: Bools, rows: Bools) -> F64:
         """Fit the weights of some columns on some users by a softmax over each user's candidates.
 
-        The result lies halfway between the fit and the prior: held-out items are easier to find than items to come,
-        so the fit trusts near items too much.
+        The result is the mean of the fit and the prior: held-out items are easier to find than future items, so the fit
+        trusts near items too much.
         """
         rows = rows & self.hits.any(axis=1)
         x = self.scores[rows][..., columns].astype(np.float64)

@@ -44,7 +44,7 @@ class Queries(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecommenderParts:
-    """What was learnt from a log.
+    """Parts of a recommender that are learnt from a log.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class RecommenderParts:
     ) -> tuple[I32, Bools]:
         """Return candidates of each user, and which of them may be recommended.
 
-        There are n of them, and where seen items are allowed, room for those of the longest history besides.
+        There are n; where seen items are allowed, n plus the length of the longest history.
         """
         wanted, n = min(n, self.n_items), min(n + queries.longest, self.n_items)
         query = self._stacked_query(queries, weights, exclude_seen=exclude_seen)

@@ -24,7 +24,7 @@ class ColumnEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class TableExplanation:
-    """What the columns of a row added to the log-odds of a label.
+    """Contributions of the columns of a row to the log-odds of a label.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a model answers on held-out rows, and how good that is."""
+"""A model's answers on held-out rows, and their accuracy."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class TreeMember(Member):
         return len(self.model.target.classes)
 
     def dense(self, points: TablePoints, threads: int) -> F32:
-        """Return the probability of each label; 0 for those that the beam does not meet."""
+        """Return the probability of each label; 0 for labels that the beam does not reach."""
         found = np.zeros((len(points), self.n_labels), np.float32)
         for at, labels, logits in self.model.all_logits(points.rows, beam=Rules.wrong_ways, threads=threads):
             p = np.where(labels < 0, np.float32(0), 1 / (1 + np.exp(-np.clip(logits, -30, 30), dtype=np.float32)))
@@ -180,7 +180,7 @@ class BlendMember(Member):
         return len(self.model.target.classes)
 
     def dense(self, points: TablePoints, threads: int) -> F32:
-        """Return the probability of each label; 0 for those that are no candidates."""
+        """Return the probability of each label; 0 for labels that are not candidates."""
         found = np.zeros((len(points), self.n_labels), np.float32)
         labels, p = self.best(points, self._n_candidates(1), threads)
         np.put_along_axis(found, labels.astype(np.int64), p, 1)

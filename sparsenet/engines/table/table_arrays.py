@@ -51,7 +51,7 @@ KINDS = [each.kind for each in (AverageMember, LinearMember, BoostingMember, Tre
 def pack(fitted: FittedTable, parameters: dict[str, Any], *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal model; if `small`, of a nearly equal one in fewer bits.
 
-    `parameters` are those of the estimator, as JSON.
+    `parameters` are the estimator's, as JSON.
     """
     labels, about_target = pack_labels(fitted.target)
     encoder, about_encoder = encoder_arrays.pack(fitted.encoder)

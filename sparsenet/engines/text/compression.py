@@ -128,7 +128,7 @@ def _rounded(fitted: FittedText, model: BlendModel, max_bytes: int, size: Callab
 
 
 def _n_weights(model: TextModel) -> int:
-    """Return the number of weights that are not zero; those of a blend include its training texts."""
+    """Return the number of nonzero weights; a blend counts its training texts, too."""
     if isinstance(model, BlendModel):
         parts: list[NDArray[Any]] = [level.weights for level in model.fitted.tree.levels]
         if model.fitted.network is not None:

@@ -113,7 +113,7 @@ class FittedText:
 
     @property
     def choices(self) -> Mapping[str, Decision]:
-        """Return the decisions, those of a blend included."""
+        """Return the decisions, including the decisions of a blend."""
         of_blend = self.model.fitted.choices if isinstance(self.model, BlendModel) else {}
         return {**of_blend, **self.decisions}
 

@@ -144,7 +144,7 @@ class LinearAnswers:
     def contributions(self, point: Rows, number: int, *, by_vectors: bool = False) -> tuple[F64, float]:
         """Return the contribution of each sparse feature to a label's score, (nnz,), and the bias.
 
-        `by_vectors` tells whether word vectors contribute to the score, too.
+        With `by_vectors`, word vectors contribute to the score, too.
         """
         column, sign = self.column_of(number)
         weights = self.model.column(column)[point.indices]

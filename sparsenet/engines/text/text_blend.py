@@ -42,7 +42,7 @@ class BlendModel:
     parameters : mapping
         The parameters of `ExtremeClassifier` that its network was trained with.
     calibration : Calibration
-        Holds the threshold; the probabilities are those of the blend.
+        Holds the threshold; the probabilities come from the blend.
     compact : bool
         Whether it is saved in numbers of 8 and 16 bits.
     """
@@ -93,7 +93,7 @@ class BlendModel:
     ) -> tuple[BlendModel, HoldoutAnswers | None]:
         """Train on weighted features of texts, ascending, and their labels; also return the answers on the hold-out.
 
-        `parameters` are those of `ExtremeClassifier` for the network. Ctrl-C raises the original KeyboardInterrupt.
+        `parameters` are passed to `ExtremeClassifier` for the network. Ctrl-C raises the original KeyboardInterrupt.
         """
         if points.width == 0:
             raise ValueError(

@@ -29,7 +29,8 @@ class WeightRules:
         No weight is a default: the best one wins, however small its gain. The likelihood of the right labels differs
         between weights where the answers do not, so it needs fewer texts.
     max_products : float
-        Products of a feature and a weight in an epoch, up to which all weights are tried: some ten seconds for each.
+        All weights are tried if an epoch has at most this many products of a feature and a weight, which takes some ten
+        seconds for each.
     """
 
     weights: tuple[float, ...] = (1.0, 0.5, 0.25, 2.0)

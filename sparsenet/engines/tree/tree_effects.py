@@ -11,7 +11,7 @@ from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import Level
 from sparsenet.kernels.types import F64
 
-#: The weight of a node's log probability in that of its children, as in the kernel `search_tree`.
+#: The weight of a node's log probability in its children's, as in the kernel `search_tree`.
 DISCOUNT = 0.8
 
 

@@ -29,14 +29,14 @@ MAX_LENGTH = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class HistorySpec:
-    """Which events a row looks back on.
+    """Settings of a history: the earlier events that become features of a row.
 
     Attributes
     ----------
     key : str
-        The column that names whose events they are, such as a customer.
+        The column whose equal values share a history, such as the customer.
     time : str
-        The column with the time of a row: dates, or numbers that rise with time. Rows may be in any order.
+        The column with the time of a row: dates, or numbers that increase with time. Rows may be in any order.
     columns : tuple of str
         The columns whose last values become features. The target may be one of them.
     n : int

@@ -22,16 +22,16 @@ class TableFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the columns of a table as sparse features, each by its type.
 
     X may be a data frame of pandas, Polars or Arrow, a dict of columns, a list of dicts, or the path of a CSV, TSV,
-    JSONL or Parquet file. The features suit linear models, trees of labels and networks: numbers are standard scores
-    and shares of quantiles, categories are flags, dates are parts and cycles, texts are hashed words.
+    JSONL or Parquet file. The features suit linear models, trees of labels and networks. Numbers become standard scores
+    and shares of quantiles, and categories become flags. Dates become parts and cycles, and texts hashed words.
 
     Parameters
     ----------
     types : dict, optional
-        Types of columns, where the inferred ones are wrong: ``"number"``, ``"category"``, ``"categories"``, ``"date"``,
+        Types of columns that are inferred wrongly: ``"number"``, ``"category"``, ``"categories"``, ``"date"``,
         ``"text"``, ``"ids"`` or ``"ignore"``. ``"categories:;"`` names the separator in a cell.
     history : HistorySpec or dict, optional
-        Adds the last events of the same key before each row's time.
+        Adds earlier events of the same key to each row.
     n_jobs : int, optional
         Number of threads for texts; all CPUs by default.
 

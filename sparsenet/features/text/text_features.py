@@ -26,9 +26,9 @@ from sparsenet.features.text.vocabulary import Vocabulary
 class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Turn raw texts into sparse rows of unit length, as `TextClassifier` does.
 
-    Words and runs of characters within words are hashed and counted in one pass. Each is weighted by its log count, its
-    inverse document frequency and, with y, how much the labels of its texts differ from those of all texts. Use it in
-    a `Pipeline`, `ColumnTransformer` or `FeatureUnion`, before any classifier that takes sparse matrices.
+    Words and character n-grams within words are hashed and counted in one pass. Their weight is the log count times the
+    inverse document frequency. With y, features that tell labels apart weigh more. Use it in a `Pipeline`,
+    `ColumnTransformer` or `FeatureUnion`, before any classifier that takes sparse matrices.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
         Shortest and longest character n-grams within words; None for none. ``"auto"`` decides by the amount of text,
         as `TextClassifier` does.
     max_features : int or None
-        Keep this many features, those of most texts; None: all.
+        Keep this many features, the most frequent ones by texts; None: all.
     bits : int
         Features are hashed into ``2**bits`` slots.
     n_jobs : int or None

@@ -52,7 +52,7 @@ class TextTokenizer(ABC):
 
     @abstractmethod
     def to_arrays(self) -> Arrays:
-        """Return arrays of which `unpack_tokenizer` makes the same tokenizer."""
+        """Return arrays that `unpack_tokenizer` turns into the same tokenizer."""
 
     def encode_all(self, texts: Sequence[str]) -> TokenRows:
         """Return the tokens of texts."""
@@ -193,7 +193,7 @@ class HubTokenizer(TextTokenizer):
             return self._tokenizer.encode(self._prefix + piece, add_special_tokens=False)
 
     def _prefix_inside(self) -> str:
-        """Return what must precede a word so that its tokens are those of a word inside a text."""
+        """Return the prefix that makes a lone word's tokens equal its tokens inside a text."""
         inside = self._tokenizer.encode("a word", add_special_tokens=False).ids
         alone = self._tokenizer.encode("word", add_special_tokens=False).ids
         return "" if inside[len(inside) - len(alone) :] == alone else " "

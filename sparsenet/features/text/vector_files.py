@@ -22,7 +22,7 @@ from sparsenet.kernels.types import F32
 from sparsenet.storage.format import DTYPES
 
 TABLES = (".safetensors", ".npy")
-#: Files next to a table that are taken for its tokenizer, the first one that is there.
+#: Files next to a table that may hold its tokenizer; the first that exists is used.
 TOKENIZERS = ("tokenizer.json", "vocab.txt", "words.txt")
 #: The upper half of a float of 32 bits, which NumPy has no type for.
 BFLOAT16 = "BF16"

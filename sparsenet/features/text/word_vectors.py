@@ -25,9 +25,9 @@ from sparsenet.storage import ModelError
 
 @dataclass(frozen=True, eq=False)
 class WordVectors:
-    """A table of word vectors, rounded to 8 bits, and the tokenizer whose tokens are its rows.
+    """A table of word vectors, rounded to 8 bits, and the tokenizer that assigns a row to each token.
 
-    `read` and `of_words` make one. It never changes, and nothing is downloaded.
+    Make one with `read` or `of_words`. It is immutable, and nothing is downloaded.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class WordVectors:
         The vector of token t is ``factors[t] * codes[t]``.
     tokenizer : TextTokenizer
     source : str
-        Where the vectors come from, for people.
+        Origin of the vectors, for display.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class WordVectors:
         path : str or path
             - A ``.safetensors`` or ``.npy`` file with one vector for each token.
             - A directory with one such file and its tokenizer.
-            - Any other file: text, with a word and its numbers on each line, as of GloVe and word2vec. It may be
+            - Any other file: text with a word and its numbers on each line, as in GloVe and word2vec files. It may be
               compressed, and may start with a line of the two sizes.
             - ``"wordllama"``: the table of that package, if it is installed: ``pip install 'sparsenet[vectors]'``.
         tokenizer : str or path, optional

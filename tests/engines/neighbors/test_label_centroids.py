@@ -52,7 +52,7 @@ def test_a_label_of_one_noiseless_cluster_needs_no_centroids():
 
 
 def test_a_point_is_left_out_of_its_own_centroid(learnt):
-    """The products equal those of centroids that were made without the point."""
+    """The products equal products with centroids made without the point."""
     neighbors, _ = learnt
     sample = np.arange(0, 360, 7)
     near, products = neighbors._nearest_others(POINTS, sample, len(neighbors.labels) - 1, 1)

@@ -14,7 +14,7 @@ from sparsenet.storage.format import ModelError
 
 
 def two_tastes(n_users: int = 120, n_items: int = 40, *, timed: bool = False, seed: int = 0) -> Interactions:
-    """Return a log in which even users take items of the first half, and odd users of the second."""
+    """Return a log: even users take items of the first half, and odd users of the second."""
     rng = np.random.default_rng(seed)
     users = np.repeat(np.arange(n_users), 6)
     items = rng.integers(0, n_items // 2, len(users)) + users % 2 * (n_items // 2)

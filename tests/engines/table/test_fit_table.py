@@ -102,7 +102,7 @@ def test_dear_methods_are_left_out_with_a_reason():
     assert member.kind in ("blend", "network", "tree")
     assert "boosting left out: 160 rows x 3 columns x 4 classes" in choices["method"].why
     assert "linear left out" in choices["method"].why
-    # but they can be asked for
+    # a method given by name is trained all the same
     options = replace(options, method="boosting")
     assert fit_table.fit(POINTS, LABELS, options, exclusive=True, **HOW)[0].kind == "boosting"
 
