@@ -80,15 +80,16 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         A table of the columns: name, type, number of distinct and missing values, an example, and the reason.
     choices_ : dict
         The decisions on held-out rows: ``"method"``; ``"average"`` if two models could be averaged; and ``"numbers"``
-        if whole numbers repeat, whether they are names, such as flight numbers, or amounts. Each of these has its
-        options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` of regression and boosting.
+        if whole numbers repeat. ``"numbers"`` decides between names, such as flight numbers, and amounts. Each decision
+        has its options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` are settings of regression
+        and boosting.
     method_ : str
         The model in use; ``"average"`` for two.
     target_ : str or None
         The column of classes; None if y was passed.
     validation_ : dict or None
-        The accuracy on held-out rows, by models that were trained without them; with several classes a row, the share
-        of rows whose first class is right. With ``fit(validation=...)``, P@1, P@3 and P@5 on these rows instead.
+        The accuracy on held-out rows, by models trained without these rows. With several classes a row: the fraction of
+        rows whose first class is right. With ``fit(validation=...)``, P@1, P@3 and P@5 on these rows instead.
     label_counts_ : ndarray of shape (n_labels,)
         Number of training rows with each class.
     n_points_ : int

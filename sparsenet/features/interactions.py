@@ -131,7 +131,7 @@ class Interactions:
         ----------
         strategy : {"last", "time", "random"}
             ``"last"`` holds out each user's last event, and ``"random"`` a share of each user's items, at least one.
-            ``"time"`` cuts the log at one time and holds out the last share of all events; those of users without
+            ``"time"`` cuts the log at one time and holds out the last share of all events. Events of users without
             earlier events are in neither part.
         seed : int
             Draws the items of ``"random"`` and the users of `n_users`.

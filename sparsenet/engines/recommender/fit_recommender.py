@@ -62,7 +62,7 @@ class RecommenderOptions:
 
 
 class Decided(NamedTuple):
-    """What the hold-out decides; without the parts that were measured, which take as much memory as the final ones."""
+    """The decisions on the hold-out, without the measured parts, which take as much memory as the final ones."""
 
     weights: F32
     repeats: F32

@@ -15,7 +15,7 @@ from sparsenet.kernels.types import F32, I64
 
 
 def regress(histories: Rows, near: Rows, shrinkage: float, threads: int, rules: RecommenderRules = RULES) -> Rows:
-    """Fit the presence of each item to that of its strongest items in `near`; return weights by the item given.
+    """Regress the presence of each item on its strongest items in `near`; return weights by the given item.
 
     A user counts by the inverse root of the number of items. The penalty of an item is `shrinkage` times the root of
     its own and of the median sum of squares.

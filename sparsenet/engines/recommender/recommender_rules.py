@@ -28,7 +28,7 @@ class RecommenderRules:
     better : Rule
         The rule of `dimensions`.
     clearly_better : Rule
-        The rule of `debias`: held-out items are easier to find than items to come.
+        The rule of `debias`: held-out items are easier to find than future items.
     best : Rule
         The rule of the weights, since no option is dearer than another.
     prior, timed_prior : tuple of float
@@ -60,7 +60,7 @@ class RecommenderRules:
     product_cells : int
         Numbers in the dense outputs of the kernel: bounds the memory of a product.
     n_candidates : int
-        Items proposed for each user, before those that the user has seen.
+        Unseen items proposed for each user.
     proposed : tuple of int
         Items of a list of each kind that can be proposed: further ones only add to the scores.
     fading : float

@@ -70,9 +70,9 @@ def column_effects(
 ) -> tuple[float, F64]:
     """Return the mean log-odds of a label over the background, and what each column of a point adds.
 
-    The columns change from those of a background row to the point's own one by one, in `n_orders` random orders, an
-    even number: half of them are the reverse of others. What a change adds, on average, is the column's Shapley value.
-    They sum to the difference exactly.
+    The columns of a background row change one by one to the point's own, in `n_orders` random orders. The number is
+    even, and half of the orders are the reverse of the others. The mean change of the log-odds is the column's Shapley
+    value. The values sum to the difference exactly.
     """
     rng, n = np.random.default_rng(0), columns.n_columns
     half = [rng.permutation(n) for _ in range(n_orders // 2)]

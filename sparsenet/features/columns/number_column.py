@@ -21,7 +21,7 @@ from sparsenet.storage.format import ModelError
 
 @dataclass(frozen=True, kw_only=True)
 class NumberRules:
-    """The thresholds by which numbers get knots and flags.
+    """Thresholds for the knots and flags of numbers.
 
     Attributes
     ----------
