@@ -94,7 +94,9 @@ def _stacked(X: Any) -> Any:
     if len(getattr(X, "shape", (0,))) != 1:
         return X
     column = np.asarray(X)
-    if column.ndim != 1 or column.dtype != object or not len(column):
+    if column.ndim > 1:  # Polars stacks the vectors of an Array column itself
+        return plain_matrix(column)
+    if column.dtype != object or not len(column):
         return X
     vectors = column.tolist()
     if isinstance(vectors[0], np.ndarray):
