@@ -21,7 +21,6 @@ from sparsenet.estimators.recommender_evaluation import (
     as_ks,
     events_of,
     item_counts,
-    known_items,
     later,
     measure,
     parts_of,
@@ -33,10 +32,10 @@ from sparsenet.estimators.recommender_inputs import (
     basket_events,
     baskets_of,
     file_rules,
+    history_events,
     popular_items,
     read_alike,
     user_numbers,
-    warn_of_unknown,
 )
 from sparsenet.estimators.recommender_saving import RecommenderSavingMixin, Saved
 from sparsenet.estimators.transaction import all_or_nothing
@@ -334,9 +333,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             kept = self._kept("pass what the users took as history=")
             return kept.users, kept.interactions, self._starts
         log = self._read(history, self._saved.columns, file, "history")
-        events = log.over(self.items_)
-        warn_of_unknown(events.items >= self.n_items_)
-        events = known_items(events, self.n_items_)
+        events = history_events(self.items_, log)
         return log.users, events, events.starts
 
     def _topk(
