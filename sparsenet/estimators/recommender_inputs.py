@@ -23,15 +23,25 @@ from sparsenet.kernels.types import F32, I32, I64, Bools
 
 #: Unknown names shown in a warning.
 _SHOWN = 3
+_OF_FILES = ("format", "quotes", "delimiter", "encoding")
+_WANTED = "a file takes format, quotes, delimiter and encoding"
 _ITEMS, _EVENTS = "{} of {} items", "the items of {} of {} events"
+
+
+def refuse_arguments(given: Mapping[str, Any], why: str) -> None:
+    """Refuse arguments of a method that it does not take; parameters of the constructor get advice of their own."""
+    for name, value in given.items():
+        if name in ("keep_users", "output", "n_jobs", "random_state", "verbose"):
+            advice = f"pass Recommender({name}={value!r}), or call set_params({name}={value!r})"
+            raise TypeError(f"unexpected argument {name!r}, a parameter of the constructor: {advice}")
+        raise TypeError(f"unexpected argument {name!r}: {why if name in _OF_FILES else _WANTED}")
 
 
 def file_rules(verbose: Any, **given: Any) -> LogFile:
     """Return how to read a file; refuse arguments that it does not take."""
     dialect = {name: given.pop(name, None) for name in ("quotes", "delimiter", "encoding")}
     format = given.pop("format", "auto")
-    for name in given:
-        raise TypeError(f"unexpected argument {name!r}: a file takes format, quotes, delimiter and encoding")
+    refuse_arguments(given, _WANTED)
     return LogFile(format=format, dialect=Dialect(**dialect), verbose=optional(switch, "verbose", verbose))
 
 

@@ -450,6 +450,14 @@ def test_rejects_bad_questions(model: Recommender, arguments: dict[str, Any], me
 def test_unexpected_arguments_of_files_are_refused(model: Recommender, log: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="unexpected argument 'hist': a file takes format, quotes"):
         model.recommend(history=log, hist=log)
+    with pytest.raises(TypeError, match="unexpected argument 'hist': a file takes format, quotes"):
+        model.recommend(hist=log)
+    output = (
+        r"unexpected argument 'output', a parameter of the constructor: pass Recommender\(output='pandas'\), or call"
+    )
+    for method in (model.recommend, model.evaluate, lambda **file: model.recommend(history=log, **file)):
+        with pytest.raises(TypeError, match=output):
+            method(output="pandas")
     with pytest.raises(TypeError, match="unexpected argument 'format': without a history"):
         model.recommend(format="csv")
     with pytest.raises(TypeError, match="unexpected argument 'format': without a log"):
