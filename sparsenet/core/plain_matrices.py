@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from sparsenet.core.parted_matrix import check_parts_are_matrices
+
 _IDS = (
     "lists of ids become a sparse matrix with sklearn.preprocessing.MultiLabelBinarizer(sparse_output=True), lists of "
     "numbers need equal lengths"
@@ -28,6 +30,7 @@ def plain_matrix(X: Any) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         _check_mask(X)
     if isinstance(X, Mapping):
+        check_parts_are_matrices(X)
         raise ValueError(
             f"X is a mapping of {len(X)} columns: pass a matrix of numbers, or use TableClassifier, which takes "
             "columns of any type"
