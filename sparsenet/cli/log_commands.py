@@ -23,6 +23,7 @@ from sparsenet.data.formats import text_format
 from sparsenet.data.lines import skip_blank, text_lines
 from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
 from sparsenet.estimators.recommender import Recommender
+from sparsenet.estimators.recommender_inputs import UnknownItems
 from sparsenet.features.log_names import find
 
 #: Recommenders are always measured at this rank, in addition to the ranks of --k.
@@ -105,12 +106,14 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
     named = given.input_format if given.input_format != "auto" else text_format(given.data)
     if named in (None, "lines") or given.baskets:
         ask = _for_baskets if given.baskets else _for_users
-        skipped = SkippedLines()
+        skipped, unknown = SkippedLines(), UnknownItems()
         with open_source(os.fspath(given.data)) as source:
             blocks = line_blocks(source, may_be_empty=True)
             lines = skip_blank(text_lines(source, blocks=blocks), skipped.add)
             while batch := list(islice(lines, given.batch_size)):
-                yield from ask(model, [(line.text, line.number) for line in batch], source.name, how, given)
+                yield from ask(model, [(line.text, line.number) for line in batch], source.name, how, given, unknown)
+        if warning := unknown.message():
+            say(f"warning: {warning}")
         skipped.report(given.data, "they are blank")
         return
     found = model.recommend(history=os.fspath(given.data), **how, **file_of(given, "input_format"))
@@ -119,7 +122,12 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
 
 
 def _for_users(
-    model: Recommender, lines: list[tuple[str, int]], path: str, how: dict[str, Any], given: SimpleNamespace
+    model: Recommender,
+    lines: list[tuple[str, int]],
+    path: str,
+    how: dict[str, Any],
+    given: SimpleNamespace,
+    _: UnknownItems,
 ) -> Iterator[str]:
     """Yield the items for the users whose names are on lines; unknown users get popular items."""
     if model.users_ is None:
@@ -132,12 +140,21 @@ def _for_users(
 
 
 def _for_baskets(
-    model: Recommender, lines: list[tuple[str, int]], path: str, how: dict[str, Any], given: SimpleNamespace
+    model: Recommender,
+    lines: list[tuple[str, int]],
+    path: str,
+    how: dict[str, Any],
+    given: SimpleNamespace,
+    unknown: UnknownItems,
 ) -> Iterator[str]:
-    """Yield the items for the baskets on lines."""
+    """Yield the items for the baskets on lines, and count unknown items, so that one warning covers all batches."""
     kind, delimiter = model.items_.dtype.kind, given.delimiter or ","
     baskets = [[_name(part, kind, path, number) for part in text.split(delimiter)] for text, number in lines]
-    answers = _grouped(model.recommend_for(baskets, **how), "basket")
+    numbers, names = find(model.items_, [name for basket in baskets for name in basket], "items")
+    unknown.add(names[numbers < 0], len(names))
+    left = set(names[numbers < 0].tolist())
+    known = [[name for name in basket if name not in left] for basket in baskets]
+    answers = _grouped(model.recommend_for(known, **how), "basket")
     yield from (_line(given.format, answers.get(i, [])) for i in range(len(baskets)))
 
 

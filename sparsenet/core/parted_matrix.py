@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,6 +61,26 @@ def _is_matrix(part: Any) -> bool:
         return len(shape) == 2
     is_list = isinstance(part, list | tuple) and len(part) > 0
     return (is_list and isinstance(part[0], list | tuple | np.ndarray)) or hasattr(part, "__dlpack__")
+
+
+def check_parts_are_matrices(X: Mapping[Any, Any]) -> None:
+    """Refuse a part that is no matrix next to one that is, and paths; do nothing for a mapping of columns alone."""
+    if not any(_is_matrix(part) or _is_array_file(part) for part in X.values()):
+        return
+    for name, part in X.items():
+        if isinstance(part, str | os.PathLike):
+            path = os.fspath(part)
+            load = "scipy.sparse.load_npz" if str(path).endswith(".npz") else "np.load"
+            raise ValueError(f"X[{name!r}] must be a matrix, got the path {path!r}: pass {load}({path!r})")
+        if not _is_matrix(part):
+            shape = f" of shape {part.shape}" if hasattr(part, "shape") else ""
+            raise ValueError(
+                f"X[{name!r}] must be a matrix with a row for each point, got a {type(part).__name__}{shape}"
+            )
+
+
+def _is_array_file(part: Any) -> bool:
+    return isinstance(part, str | os.PathLike) and str(part).endswith((".npy", ".npz"))
 
 
 def check_parts(X: Mapping[Any, Any], known: Mapping[str, int] | None) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from sparsenet.core.parted_matrix import check_parts_are_matrices
+
 _IDS = (
     "lists of ids become a sparse matrix with sklearn.preprocessing.MultiLabelBinarizer(sparse_output=True), lists of "
     "numbers need equal lengths"
@@ -28,6 +30,7 @@ def plain_matrix(X: Any) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         _check_mask(X)
     if isinstance(X, Mapping):
+        check_parts_are_matrices(X)
         raise ValueError(
             f"X is a mapping of {len(X)} columns: pass a matrix of numbers, or use TableClassifier, which takes "
             "columns of any type"
@@ -94,7 +97,9 @@ def _stacked(X: Any) -> Any:
     if len(getattr(X, "shape", (0,))) != 1:
         return X
     column = np.asarray(X)
-    if column.ndim != 1 or column.dtype != object or not len(column):
+    if column.ndim > 1:  # Polars stacks the vectors of an Array column itself
+        return plain_matrix(column)
+    if column.dtype != object or not len(column):
         return X
     vectors = column.tolist()
     if isinstance(vectors[0], np.ndarray):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,14 @@ from scipy import sparse
 
 from sparsenet.core.machine import default_threads
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
-from sparsenet.core.parted_matrix import PartedMatrix, check_parts, check_sizes, described, is_parted
+from sparsenet.core.parted_matrix import (
+    PartedMatrix,
+    check_parts,
+    check_parts_are_matrices,
+    check_sizes,
+    described,
+    is_parted,
+)
 from sparsenet.core.plain_matrices import plain_matrix
 
 if TYPE_CHECKING:  # scikit-learn takes a second to import, and readers of data do not need it
@@ -200,6 +207,8 @@ def _check_parted(estimator: BaseEstimator, X: Any, known: dict[str, int] | None
 
     if not is_parted(X):
         assert known is not None
+        if isinstance(X, Mapping):
+            check_parts_are_matrices(X)
         wanted = f"a mapping of names to matrices, as in training: {described(known)}"
         raise ValueError(f"X must be {wanted}; got {type(X).__name__}")
     if known is None and not fitting:

@@ -64,7 +64,15 @@ def _column(text: Any, column: Any, *, of_frame: bool) -> Any:
         return int(column)
     if isinstance(column, str) or (of_frame and isinstance(column, tuple)):
         return str(column) if isinstance(column, str) else column
+    refuse_values("text", column, "X")
     raise ValueError(f"text must be the name of a column or its position, or a list of such, got {text!r}")
+
+
+def refuse_values(argument: str, name: Any, frame: str) -> None:
+    """Refuse the values of a column where its name is wanted; `frame` is the argument that takes the data frame."""
+    if hasattr(name, "__len__") and not isinstance(name, str | bytes | tuple):
+        wanted = f"{argument} must be the name of a column (a string or a position), got a {type(name).__name__}"
+        raise ValueError(f"{wanted}: pass the frame as {frame}, and the name as {argument}")
 
 
 def check_apart(text: Sequence[Column], target: Column | None) -> None:

@@ -21,7 +21,6 @@ from sparsenet.estimators.recommender_evaluation import (
     as_ks,
     events_of,
     item_counts,
-    known_items,
     later,
     measure,
     parts_of,
@@ -33,10 +32,11 @@ from sparsenet.estimators.recommender_inputs import (
     basket_events,
     baskets_of,
     file_rules,
+    history_events,
     popular_items,
     read_alike,
+    refuse_arguments,
     user_numbers,
-    warn_of_unknown,
 )
 from sparsenet.estimators.recommender_saving import RecommenderSavingMixin, Saved
 from sparsenet.estimators.transaction import all_or_nothing
@@ -304,8 +304,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         split = optional(choice, "split", split, SPLITS)
         how: dict[str, Any] = {"seed": run_seed(self.random_state), "threads": self._threads()}
         if log is None:
-            if file:
-                raise TypeError(f"unexpected argument {next(iter(file))!r}: without a log there is no file to read")
+            refuse_arguments(file, "without a log there is no file to read")
             fitted, held = second_model(
                 self._kept("pass a log to evaluate on").interactions, split, self._check(), **how
             )
@@ -328,14 +327,11 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
     def _histories(self, history: Any, file: dict[str, Any]) -> tuple[NDArray[Any], Interactions, I64]:
         """Return the names of users, their events, and the position of the first event of each."""
         if history is None:
-            for name in file:
-                raise TypeError(f"unexpected argument {name!r}: without a history there is no file to read")
+            refuse_arguments(file, "without a history there is no file to read")
             kept = self._kept("pass what the users took as history=")
             return kept.users, kept.interactions, self._starts
         log = self._read(history, self._saved.columns, file, "history")
-        events = log.over(self.items_)
-        warn_of_unknown(events.items >= self.n_items_)
-        events = known_items(events, self.n_items_)
+        events = history_events(self.items_, log)
         return log.users, events, events.starts
 
     def _topk(

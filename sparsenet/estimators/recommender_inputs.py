@@ -13,19 +13,35 @@ from scipy.sparse import issparse
 
 from sparsenet.core.validation import optional, switch
 from sparsenet.data.dialect import Dialect
+from sparsenet.data.errors import cut
 from sparsenet.data.frames import is_frame
+from sparsenet.estimators.recommender_evaluation import known_items
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.log_names import find, is_one, item_mask, unknown_name
-from sparsenet.features.logs import Log, LogColumns, LogFile, read_log
+from sparsenet.features.logs import Log, LogColumns, LogFile, positions, read_log
 from sparsenet.kernels.types import F32, I32, I64, Bools
+
+#: Unknown names shown in a warning.
+_SHOWN = 3
+_OF_FILES = ("format", "quotes", "delimiter", "encoding")
+_WANTED = "a file takes format, quotes, delimiter and encoding"
+_ITEMS, _EVENTS = "{} of {} items", "the items of {} of {} events"
+
+
+def refuse_arguments(given: Mapping[str, Any], why: str) -> None:
+    """Refuse arguments of a method that it does not take; parameters of the constructor get advice of their own."""
+    for name, value in given.items():
+        if name in ("keep_users", "output", "n_jobs", "random_state", "verbose"):
+            advice = f"pass Recommender({name}={value!r}), or call set_params({name}={value!r})"
+            raise TypeError(f"unexpected argument {name!r}, a parameter of the constructor: {advice}")
+        raise TypeError(f"unexpected argument {name!r}: {why if name in _OF_FILES else _WANTED}")
 
 
 def file_rules(verbose: Any, **given: Any) -> LogFile:
     """Return how to read a file; refuse arguments that it does not take."""
     dialect = {name: given.pop(name, None) for name in ("quotes", "delimiter", "encoding")}
     format = given.pop("format", "auto")
-    for name in given:
-        raise TypeError(f"unexpected argument {name!r}: a file takes format, quotes, delimiter and encoding")
+    refuse_arguments(given, _WANTED)
     return LogFile(format=format, dialect=Dialect(**dialect), verbose=optional(switch, "verbose", verbose))
 
 
@@ -63,9 +79,17 @@ def popular_items(counts: I64, n_users: int, k: int, allowed: Bools | None) -> t
 def basket_events(items: NDArray[Any], baskets: list[list[Any]]) -> Interactions:
     """Return the items of each basket as the events of a user."""
     owners = np.repeat(np.arange(len(baskets)), [len(basket) for basket in baskets])
-    numbers, _ = find(items, [name for basket in baskets for name in basket], "items")
-    warn_of_unknown(numbers < 0)
+    numbers, names = find(items, [name for basket in baskets for name in basket], "items")
+    warn_of_unknown(names[numbers < 0], len(names))
     return Interactions.of(owners[numbers >= 0], numbers[numbers >= 0], None, None, len(baskets), len(items))
+
+
+def history_events(items: NDArray[Any], log: Log) -> Interactions:
+    """Return the events of a history with items that the model knows, and warn of others."""
+    events, n = log.over(items), len(items)
+    unknown = log.items[positions(items, log.items) < 0]  # numbered from n by `over`
+    warn_of_unknown(unknown[events.items[events.items >= n] - n], len(events), _EVENTS, stacklevel=5)
+    return known_items(events, n)
 
 
 def user_numbers(known: NDArray[Any], users: Any, *, may_be_new: bool) -> tuple[I64, NDArray[Any]]:
@@ -95,10 +119,33 @@ def baskets_of(items: Any) -> tuple[list[list[Any]], bool]:
     return [list(row) for row in rows], True
 
 
-def warn_of_unknown(is_unknown: Bools) -> None:
-    """Warn of items that the model does not know."""
-    if n := int(np.count_nonzero(is_unknown)):
-        events = "an event has an item" if n == 1 else f"{n} events have items"
-        warnings.warn(
-            f"{events} that the model does not know ({len(is_unknown)} in all): left out", UserWarning, stacklevel=4
-        )
+class UnknownItems:
+    """Counts items that the model does not know, and keeps a few of their names for the warning."""
+
+    def __init__(self) -> None:
+        self._n_unknown = self._n = 0
+        self._names: dict[str, None] = {}
+
+    def add(self, unknown: NDArray[Any], n: int) -> None:
+        """Count n further items, and those of them that are unknown."""
+        self._n_unknown, self._n = self._n_unknown + len(unknown), self._n + n
+        for name in unknown.tolist():
+            if len(self._names) > _SHOWN:
+                break
+            self._names.setdefault(cut(repr(name)))
+
+    def message(self, what: str = _ITEMS) -> str | None:
+        """Return the warning, or None if all items are known."""
+        if not self._n_unknown:
+            return None
+        shown = ", ".join(list(self._names)[:_SHOWN])
+        such = "such as " if len(self._names) > _SHOWN else ""
+        return f"the model does not know {what.format(self._n_unknown, self._n)}, {such}{shown}: left out"
+
+
+def warn_of_unknown(unknown: NDArray[Any], n: int, what: str = _ITEMS, stacklevel: int = 4) -> None:
+    """Warn of items that the model does not know, of n in all."""
+    found = UnknownItems()
+    found.add(unknown, n)
+    if text := found.message(what):
+        warnings.warn(text, UserWarning, stacklevel=stacklevel)

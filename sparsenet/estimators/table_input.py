@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_missing
+from sparsenet.data.columns import refuse_values
 from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.columns.cells import as_text
@@ -87,6 +88,7 @@ def table_labels(frame: Frame, y: Any, target: str | None, label_delimiter: str 
     """Return the frame without the column of classes, and the classes."""
     if isinstance(y, str):
         raise ValueError(f"y must hold a class for each row, got {y!r}: for a column of X pass target={y!r}")
+    refuse_values("target", target, "X")
     if y is not None:
         if target is not None:
             raise ValueError(f"target={target!r} and y both give the classes: leave one out")

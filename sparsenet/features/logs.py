@@ -13,6 +13,7 @@ from scipy import sparse
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
 from sparsenet.core.progress import parts_done
 from sparsenet.core.validation import first_repeated, first_unusable, unusable
+from sparsenet.data.columns import refuse_values
 from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.interactions import Interactions
@@ -41,6 +42,8 @@ class LogColumns:
     def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
         """Check the names of columns, or their positions, which all must be then."""
         names = {"user": user, "item": item, "time": time, "weight": weight}
+        for argument, name in names.items():
+            refuse_values(argument, name, "log")
         positions = [_is_position(name) for name in names.values() if name not in (None, AUTO)]
         for argument, name in names.items():
             may_be_none = name is None and argument in ("time", "weight")

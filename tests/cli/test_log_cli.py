@@ -78,6 +78,15 @@ def test_predicts_for_baskets(folder: Path) -> None:
     assert answers(folder / "shop", "--baskets", "--k", "2", "--delimiter", ";", stdin="i00;i03\n") == found[:1]
 
 
+def test_one_warning_names_unknown_items_of_all_baskets(folder: Path) -> None:
+    how = ["--baskets", "--k", "2", "--batch-size", "1"]
+    status, shown, said = run("predict", folder / "shop", *how, stdin=b"i00,zz\nyy,i03\n")
+    assert status == 0
+    assert said.count("warning") == 1
+    assert "warning: the model does not know 2 of 4 items, 'zz', 'yy': left out" in said
+    assert shown == run("predict", folder / "shop", *how, stdin=b"i00\ni03\n")[1]
+
+
 def test_predicts_for_the_users_of_a_new_log(folder: Path) -> None:
     found = answers(folder / "shop", folder / "new.csv", "--k", "3")
     own = Recommender.load(folder / "shop").recommend(history=folder / "new.csv", k=3)

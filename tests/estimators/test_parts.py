@@ -1,5 +1,7 @@
 """Sparse and dense parts of X together: ``fit({"words": csr, "vector": array}, y)``."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -20,6 +22,25 @@ MODELS = {
     "bare blend": lambda: BlendClassifier(network="drop", random_state=0),
 }
 kinds = pytest.mark.parametrize("kind", MODELS)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("v.npy", r"X\['vector'\] must be a matrix, got the path 'v.npy': pass np.load\('v.npy'\)"),
+        (Path("v.npz"), r"got the path 'v.npz': pass scipy.sparse.load_npz\('v.npz'\)"),
+        (VECTORS[:, 0], r"X\['vector'\] must be a matrix with a row for each point, got a ndarray of shape \(.*,\)"),
+        (None, r"X\['vector'\] must be a matrix with a row for each point, got a NoneType"),
+    ],
+)
+def test_names_a_part_that_is_no_matrix(part, message):
+    with pytest.raises(ValueError, match=message):
+        BlendClassifier(network="drop").fit(BOTH | {"vector": part}, Y)
+    model = TreeClassifier(random_state=0).fit(BOTH, Y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(BOTH | {"vector": part})
+    with pytest.raises(ValueError, match=r"X\['a'\] must be a matrix, got the path 'a.npy'"):
+        TreeClassifier().fit({"a": "a.npy", "b": "b.npy"}, Y)
 
 
 def rows(parts, own):
@@ -127,7 +148,10 @@ def test_parts_may_be_of_any_form(form):
         ({**BOTH, "vector": VECTORS[:, :5]}, r"X\['vector'\] has 5 columns, the model learnt from 12"),
         ({**BOTH, "vector": VECTORS[:9]}, r"X\['vector'\] has 9 rows, X\['words'\] has 400: all parts must have a row"),
         ({**BOTH, "vector": np.full_like(VECTORS, np.nan)}, r"X\['vector'\]: X holds NaN in row 0, column 0"),
-        ({**BOTH, "vector": VECTORS[:, 0]}, "X must be a mapping of names to matrices, as in training: 'words'"),
+        (
+            {**BOTH, "vector": VECTORS[:, 0]},
+            r"X\['vector'\] must be a matrix with a row for each point, got a ndarray of shape",
+        ),
         (X, "X must be a mapping of names to matrices, as in training: .*; got csr"),
         ({}, "X must be a mapping of names to matrices, as in training: .*; got dict"),
     ],

@@ -168,6 +168,10 @@ def vectors_of_polars():
     return pytest.importorskip("polars").Series(DENSE.tolist())
 
 
+def array_column_of_polars():
+    return pytest.importorskip("polars").DataFrame({"e": DENSE})["e"]
+
+
 def vectors_of_arrow():
     pyarrow = pytest.importorskip("pyarrow")
     return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(DENSE.ravel()), DENSE.shape[1])
@@ -183,6 +187,7 @@ FORMS = {
     "pandas": lambda: pytest.importorskip("pandas").DataFrame(DENSE),
     "vectors in pandas": lambda: pytest.importorskip("pandas").Series(list(DENSE)),
     "vectors in Polars": vectors_of_polars,
+    "an Array column of Polars": array_column_of_polars,
     "vectors in Arrow": vectors_of_arrow,
     "objects": lambda: np.array([*DENSE, None], object)[:-1],
 }

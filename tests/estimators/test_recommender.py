@@ -111,7 +111,7 @@ def test_new_users_need_no_training(model: Recommender, log: dict[str, Any]) -> 
 
 def test_unknown_items_of_a_history_are_left_out_with_a_warning(model: Recommender) -> None:
     history = {"user": ["x", "x"], "item": ["i01", "unheard of"], "time": [1, 2]}
-    with pytest.warns(UserWarning, match=r"an event has an item that the model does not know \(2 in all\)"):
+    with pytest.warns(UserWarning, match="the model does not know the items of 1 of 2 events, 'unheard of': left out"):
         found = model.recommend(history=history, k=3)
     assert found["item"].tolist() == model.recommend_for(["i01"], k=3)["item"].tolist()
 
@@ -147,9 +147,11 @@ def test_baskets_one_or_several(model: Recommender) -> None:
 
 
 def test_unknown_items_of_a_basket_are_left_out(model: Recommender) -> None:
-    with pytest.warns(UserWarning, match="an event has an item that the model does not know"):
-        found = model.recommend_for(["i03", "unheard of"], k=3)
-    assert same(found, model.recommend_for(["i03"], k=3))
+    with pytest.warns(UserWarning, match="the model does not know 1 of 4 items, 'zz': left out"):
+        found = model.recommend_for(["i03", "i07", "i11", "zz"], k=3)
+    assert same(found, model.recommend_for(["i03", "i07", "i11"], k=3))
+    with pytest.warns(UserWarning, match="know 5 of 6 items, such as 'a', 'b', 'c': left out"):
+        model.recommend_for([["a", "b", "a"], ["i03", "c", "d"]], k=3)
 
 
 @pytest.mark.parametrize(
@@ -448,6 +450,14 @@ def test_rejects_bad_questions(model: Recommender, arguments: dict[str, Any], me
 def test_unexpected_arguments_of_files_are_refused(model: Recommender, log: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="unexpected argument 'hist': a file takes format, quotes"):
         model.recommend(history=log, hist=log)
+    with pytest.raises(TypeError, match="unexpected argument 'hist': a file takes format, quotes"):
+        model.recommend(hist=log)
+    output = (
+        r"unexpected argument 'output', a parameter of the constructor: pass Recommender\(output='pandas'\), or call"
+    )
+    for method in (model.recommend, model.evaluate, lambda **file: model.recommend(history=log, **file)):
+        with pytest.raises(TypeError, match=output):
+            method(output="pandas")
     with pytest.raises(TypeError, match="unexpected argument 'format': without a history"):
         model.recommend(format="csv")
     with pytest.raises(TypeError, match="unexpected argument 'format': without a log"):

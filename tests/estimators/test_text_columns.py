@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sparsenet import ExtremeClassifier, TextClassifier
+from sparsenet import ExtremeClassifier, TableClassifier, TextClassifier
 from tests.support.texts import planted
 
 TEXTS, LABELS = planted(60)
@@ -101,6 +101,20 @@ def test_a_frame_may_hold_the_labels_too(frame):
     ):
         with pytest.raises(ValueError, match=message):
             TextClassifier().fit(whole, **columns)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "Polars", "Arrow"])
+def test_refuses_the_values_of_a_column_as_its_name(frame, tmp_path):
+    whole = frame({"text": TEXTS, "label": LABELS})
+    (tmp_path / "t.csv").write_text("text,label\na,x\n")
+    for X in (whole, tmp_path / "t.csv"):
+        for name, given in (("target", whole["label"]), ("text", whole["text"]), ("text", [whole["text"]])):
+            with pytest.raises(
+                ValueError, match=rf"{name} must be the name of a column .*: pass the frame as X, and the"
+            ):
+                TextClassifier().fit(X, **{name: given})
+    with pytest.raises(ValueError, match=r"target must be the name of a column .*: pass the frame as X, and the"):
+        TableClassifier().fit(whole, target=whole["label"])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import coo_array, csr_array
 
@@ -198,6 +200,13 @@ def test_errors_name_the_line_of_a_file(tmp_path: Path) -> None:
         ({"item": "user"}, "must be different columns, got 'user' twice"),
         ({"user": 0}, "must all be names or all positions"),
         ({"time": 1.5}, "time must be the name of a column"),
+        (
+            {"user": pd.Series(["a"])},
+            r"user must be the name of a column \(a string or a position\), got a Series: pass",
+        ),
+        ({"item": pl.Series(["a"])}, "got a Series: pass the frame as log, and the name as item"),
+        ({"weight": np.ones(2)}, "weight must be the name of a column .*, got a ndarray"),
+        ({"time": ["time"]}, "time must be the name of a column .*, got a list"),
     ],
 )
 def test_rejects_bad_columns(arguments: dict[str, Any], message: str) -> None:

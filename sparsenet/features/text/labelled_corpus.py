@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from sparsenet.core.validation import choice
-from sparsenet.data.columns import text_columns
+from sparsenet.data.columns import refuse_values, text_columns
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.formats import TableFormat
 from sparsenet.features.text.corpus import Corpus
@@ -40,6 +40,7 @@ def labelled_corpus(
         return Corpus.of_texts(check_texts(X), y, options, threads), known
     if y is not None:
         raise ValueError("y must be None if X is a path: name the column of labels in the file with target=")
+    refuse_values("target", columns["target"], "X")
     choice("format", format, ("auto", *get_args(TableFormat), "lines"))
     rules = FileRules(**columns | {"text": text_columns(columns["text"])}, format=format, dialect=dialect)
     known, read = learnt_from(X, rules), partial(iter_texts, X, rules)

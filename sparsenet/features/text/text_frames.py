@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsenet.data.columns import Column, check_apart, joined, quoted_names, text_columns
+from sparsenet.data.columns import Column, check_apart, joined, quoted_names, refuse_values, text_columns
 from sparsenet.features.text.inputs import lazily, listed, to_text
 from sparsenet.features.text.table_columns import KnownColumns
 
@@ -23,6 +23,7 @@ def labelled_columns(
     If X is not a frame, return X and y unchanged. Without y, labels are a column of the frame. `more` holds arguments
     for files, which must be None.
     """
+    refuse_values("target", target, "X")
     texts, names = text_columns(text, of_frame=True), _names(X)
     is_default = texts == [TEXT]
     if lazily(X) and (y is None or not is_default):
