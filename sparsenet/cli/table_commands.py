@@ -66,7 +66,7 @@ def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, An
 def describe_training(summary: Mapping[str, Any]) -> str:
     """Put a summary into words."""
     lines = [
-        f"{count(summary['points'], 'row')}, {count(summary['labels'], 'class')}".replace("classs", "classes"),
+        f"{count(summary['points'], 'row')}, {count(summary['labels'], 'label')}",
         f"{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, {summary['backend']} kernels)",
         f"the model that answers: {summary['method']}",
     ]

@@ -36,7 +36,7 @@ def model():
         ({**TABLE, "kind": [np.nan, *[1.0] * 79]}, None, {"target": "kind"}, "row 0 of X: the column 'kind' is empty"),
         ({**TABLE, "size": [1, 2]}, None, {"target": "kind"}, "'size' has 2 values and column 'colour' has 80"),
         (TABLE, None, {"target": "kind", "types": {"sizes": "number"}}, "sizes"),
-        (TABLE, None, {"target": "kind", "types": {"size": "numbr"}}, "numbr"),
+        (TABLE, None, {"target": "kind", "types": {"size": "figure"}}, "figure"),
         (TABLE, None, {"target": "kind", "types": {"colour": "number"}}, "row 0 of X.*'colour'"),
         (TABLE, None, {"target": "kind", "header": True}, "header=True is for files"),
         (csr_array(np.eye(3)), [1, 2, 3], {}, "use BlendClassifier for sparse points"),
