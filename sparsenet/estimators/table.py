@@ -30,7 +30,7 @@ from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
-from sparsenet.estimators.table_input import cells_of_row, framed, history_spec, one_row, table_labels
+from sparsenet.estimators.table_input import cells_of_row, check_rows, framed, history_spec, one_row, table_labels
 from sparsenet.estimators.transaction import all_or_nothing
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.table_encoder import TableEncoder
@@ -160,6 +160,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         with all_or_nothing(self):
             whole = framed(X, format=format, dialect=dialect)
+            check_rows(whole)
             frame, labels_of = table_labels(whole, y, target, label_delimiter)
             learnt, labels = Target.learn(labels_of)
             check_lengths(len(frame), labels, some_label=True)
