@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from sparsenet.core.rows import POINTS_AT_A_TIME
+from sparsenet.data.errors import cut
 from sparsenet.features.targets import Target
 from sparsenet.kernels.types import F32, I32, I64, Bools
 
 _ROWS = (list, tuple, set, frozenset, np.ndarray)
 _NUMBERS = (int, float, np.integer, np.floating)
+#: What may be a name, or an entry or a row of a mask.
+_NAMES = (str, complex, np.generic, *_NUMBERS, *_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,6 +238,10 @@ def _names(argument: str, value: Any, n: int, target: Target) -> LabelMask | Non
         if not all(isinstance(name, str) for name in flat):
             other = next(name for name in flat if not isinstance(name, str))
             raise ValueError(f"{argument} mixes names of labels with {other!r}: pass names alone, or a mask")
+    elif others := [name for name in flat if not isinstance(name, _NAMES) and not hasattr(name, "__array__")]:
+        raise ValueError(
+            f"{argument} holds {cut(repr(others[0]))}, which is no label: pass names as in classes_, or a mask"
+        )
     elif flat and not _are_number_names(argument, value, rows, n, target):
         return None
     if is_by_row and len(rows) != n:

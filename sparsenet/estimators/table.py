@@ -33,6 +33,7 @@ from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import (
     cells_of_row,
     check_columns,
+    check_rows,
     framed,
     history_spec,
     one_row,
@@ -176,6 +177,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         with all_or_nothing(self):
             whole = framed(X, format=format, dialect=dialect)
+            check_rows(whole)
             frame, labels_of = table_labels(whole, y, target, label_delimiter)
             learnt, labels = Target.learn(labels_of)
             check_lengths(len(frame), labels, some_label=True)

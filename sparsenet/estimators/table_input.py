@@ -37,6 +37,13 @@ def framed(X: Any, *, argument: str = "X", format: str = "auto", dialect: Dialec
     return read_frame(X, argument=argument, format=format, dialect=dialect)
 
 
+def check_rows(frame: Frame) -> None:
+    """Refuse to learn from a table without rows."""
+    if not len(frame):
+        problem = "has no rows: a table to learn from needs at least one"
+        raise frame.error(problem) if frame.is_file else ValueError(f"{frame.source} {problem}")
+
+
 def one_row(row: Any) -> Frame:
     """Return a frame of the only row: a dict of cells, or a table of one row."""
     if isinstance(row, Mapping) and not all(isinstance(cell, _MANY) for cell in row.values()):

@@ -468,7 +468,7 @@ def test_rejects_a_model_of_mismatched_parts(tmp_path):
         (["a", "b"], [[], []], "no label at all"),
         (np.array([["a", "b"], ["c", "d"]]), ["x", "y"], "one column of texts"),
         (7, ["x"], "must be a sequence of texts, got int"),
-        ([], [], "no label at all"),
+        ([], [], "X holds no texts"),
     ],
 )
 def test_rejects_bad_texts(X, y, message):

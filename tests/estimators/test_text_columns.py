@@ -214,3 +214,10 @@ def test_rejects_two_columns_of_one_name():
     frame = pd.DataFrame([["good", "bad", "a"], ["bad", "good", "b"]], columns=["text", "text", "label"])
     with pytest.raises(ValueError, match="text='text' is the name of 2 columns of X: rename them"):
         TextClassifier().fit(frame)
+
+
+def test_no_texts_are_an_error_about_x():
+    empty = pd.DataFrame({"text": TEXTS, "label": LABELS})[:0]
+    for given in (([], []), ([], ["a"]), (empty,), (pl.from_pandas(empty),), (empty["text"], empty["label"])):
+        with pytest.raises(ValueError, match="X holds no texts: there must be at least one"):
+            TextClassifier().fit(*given)

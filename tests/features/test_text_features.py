@@ -140,6 +140,7 @@ def test_results_do_not_depend_on_threads():
         ({}, [], None, "X holds no texts"),
         ({}, ["", " "], None, "X holds no features"),
         ({}, "a text", None, "a single one"),
+        ({}, "texts.csv", None, "the name of a file, 'texts.csv': pass its texts, sparsenet.data.read_table"),
         ({}, ["a", None], None, "None in row 1"),
         ({}, ["a", 3], None, "3 in row 1"),
         ({}, TEXTS, LABELS[:-1], "y has 299 entries"),

@@ -17,7 +17,14 @@ from sparsenet.data import DataError
 from sparsenet.features.targets import Target
 from sparsenet.features.text.feature_options import FeatureOptions
 from sparsenet.features.text.featuriser import FeatureRules, Joined, TextRows, extract, extract_batches
-from sparsenet.features.text.inputs import TextBatch, check_labelled, check_lengths, no_label, nothing_to_learn
+from sparsenet.features.text.inputs import (
+    TextBatch,
+    check_any,
+    check_labelled,
+    check_lengths,
+    no_label,
+    nothing_to_learn,
+)
 from sparsenet.features.text.spilling import Spill
 from sparsenet.features.text.word_vectors import WordVectors
 from sparsenet.kernels.types import F32, I32
@@ -57,6 +64,7 @@ class Corpus:
     @classmethod
     def of_texts(cls, texts: list[str], y: Any, options: FeatureOptions, threads: int, classes: Any = None) -> Corpus:
         """Extract the features of texts in memory."""
+        check_any(texts)
         target, labels = Target.learn(y, classes)
         check_lengths(texts, labels)
         check_labelled(labels)

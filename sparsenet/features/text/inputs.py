@@ -58,12 +58,11 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
 
 
 def _single(text: str | bytes | os.PathLike[Any]) -> str:
-    """Return the error for a single text, or for a path, which only `fit` accepts."""
+    """Return the error for a single text, or for a path where none is taken."""
     path = os.fspath(text)
     is_table = isinstance(path, str) and text_format(path) is not None
     if isinstance(text, os.PathLike) or is_table or (isinstance(text, str) and os.path.isfile(text)):
-        read = "sparsenet.data.read_table reads one, evaluate and predict of the command line measure and answer one"
-        return f"the name of a file, {path!r}: only fit takes one; {read}"
+        return f"the name of a file, {path!r}: pass its texts, sparsenet.data.read_table({path!r}).texts"
     return "a single one: pass [text]"
 
 
