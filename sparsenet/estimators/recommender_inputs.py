@@ -127,7 +127,7 @@ class UnknownItems:
         self._names: dict[str, None] = {}
 
     def add(self, unknown: NDArray[Any], n: int) -> None:
-        """Count n further items, and those of them that are unknown."""
+        """Count n further items, and the unknown ones among them."""
         self._n_unknown, self._n = self._n_unknown + len(unknown), self._n + n
         for name in unknown.tolist():
             if len(self._names) > _SHOWN:

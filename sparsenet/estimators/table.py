@@ -32,8 +32,8 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import (
     cells_of_row,
-    check_columns,
     check_rows,
+    check_types,
     framed,
     history_spec,
     one_row,
@@ -171,7 +171,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             How to read a file, as in `TextClassifier.fit`.
         """
         options, seed = self._options(), run_seed(self.random_state)
-        check_columns(target, types)
+        check_types(types)
         if len(list(callbacks)):
             raise ValueError("callbacks are for networks of points: fit an ExtremeClassifier or BlendClassifier")
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)

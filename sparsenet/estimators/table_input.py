@@ -81,12 +81,8 @@ def history_spec(history: HistorySpec | Mapping[str, Any] | None) -> HistorySpec
     return HistorySpec(**history)
 
 
-def check_columns(target: Any, types: Any) -> None:
-    """Refuse a `target` that is no name, and `types` that are no dict."""
-    if target is not None and not isinstance(target, str):
-        raise ValueError(
-            f"target must be the name of one column, got {type(target).__name__}: pass classes that are no column as y"
-        )
+def check_types(types: Any) -> None:
+    """Refuse `types` that are no dict."""
     if types is not None and not isinstance(types, Mapping):
         raise ValueError(f"types must be a dict such as {{'price': 'number'}}, got {types!r}")
 

@@ -169,7 +169,7 @@ def test_refuses_forged_models(tmp_path, model, change, problem):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"target": ["y", "x"]}, "target must be the name of one column, got list"),
+        ({"target": ["y", "x"]}, r"target must be the name of a column \(a string or a position\), got a list"),
         ({"target": "y", "types": "x=number"}, r"types must be a dict such as \{'price': 'number'\}, got 'x=number'"),
         ({"target": "t"}, "row 1 of X: the column 't' holds the fraction 2.5, and classes are predicted"),
     ],
