@@ -238,6 +238,7 @@ def test_options_of_classifiers_are_refused(
     assert message in said
 
 
+@pytest.mark.slow
 def test_a_pipe_is_a_log_too(folder: Path, tmp_path: Path) -> None:
     log = (folder / "log.csv").read_bytes()
     sparsenet("train", "-", *COLUMNS, "--format", "csv", "--model", tmp_path / "shop", stdin=log)

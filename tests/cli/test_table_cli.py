@@ -106,6 +106,7 @@ def test_info(trained):
     assert found["chosen"] == {"method": "linear"}
 
 
+@pytest.mark.slow
 def test_types_and_methods(trained, tmp_path):
     folder, _, _ = trained
     ask = ["train", folder / "train.csv", "--target", "kind", "--model", tmp_path / "model", "--method", "boosting"]
@@ -117,6 +118,7 @@ def test_types_and_methods(trained, tmp_path):
     assert "price=number" in sparsenet(*ask, "--types", "colour").stderr
 
 
+@pytest.mark.slow
 def test_several_classes_in_a_cell(tmp_path):
     write(tmp_path / "train.csv")
     text = (tmp_path / "train.csv").read_text().replace(",none\n", ",none;small\n")

@@ -23,6 +23,7 @@ def test_flights_are_the_same_for_a_seed_and_have_empty_cells() -> None:
     assert set(table["destination"]) == set(flights.PLACES)
 
 
+@pytest.mark.slow
 def test_learns_most_destinations_and_explains_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flights.run(tmp_path, threads=1, n_flights=400)
     out, said = capsys.readouterr()

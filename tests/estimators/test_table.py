@@ -166,7 +166,16 @@ def test_explanations_add_up(method):
         trained.explain(CELLS)
 
 
-@pytest.mark.parametrize("method", ["linear", "boosting", "tree", "network", "blend", "auto"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "linear",
+        "boosting",
+        "tree",
+        "blend",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("network", "auto")),
+    ],
+)
 def test_saved_models_answer_alike(tmp_path, method):
     trained = TableClassifier(method=method, random_state=0, n_jobs=1).fit(TABLE, target="kind")
     trained.save(tmp_path / "model")
@@ -183,6 +192,7 @@ def test_saved_models_answer_alike(tmp_path, method):
     assert (tmp_path / "again" / "manifest.json").read_bytes() == (tmp_path / "model" / "manifest.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_an_average_can_be_saved(tmp_path, monkeypatch):
     from sparsenet.engines.table import fit_table
 
@@ -206,6 +216,7 @@ def test_works_with_scikit_learn(model):
     assert search.predict(X).shape == (80,)
 
 
+@pytest.mark.slow
 def test_seeds_and_threads():
     first, second, other = (
         TableClassifier(method="blend", random_state=seed, n_jobs=threads)

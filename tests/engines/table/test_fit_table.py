@@ -137,6 +137,7 @@ def test_one_class():
     assert "there is only one class" in choices["method"].why
 
 
+@pytest.mark.slow
 def test_a_class_of_one_row():
     labels = np.where(np.arange(160) == 7, LABELS.width, LABELS.indices).astype(np.int32)
     rare = Rows(LABELS.indptr, labels, LABELS.data, LABELS.width + 1)
@@ -144,6 +145,7 @@ def test_a_class_of_one_row():
     assert accuracy(member, labels=rare) > 0.9
 
 
+@pytest.mark.slow
 def test_the_holdout_grows_with_the_table():
     sizes = TableHoldout()
     assert sizes.draw(10, 0) == []
