@@ -121,11 +121,10 @@ class BoostingMember(Member):
 
 
 @dataclass(frozen=True, eq=False)
-class TreeMember(Member):
-    """A tree of linear machines; `exclusive`: its probabilities sum to one."""
+class MemberOfRows(Member):
+    """A model of sparse points, which knows its labels; `exclusive`: probabilities of a row sum to one."""
 
-    kind = "tree"
-    model: FittedTree
+    model: FittedTree | FittedNetwork | FittedBlend
     exclusive: bool
     n_features: int
 
@@ -133,6 +132,14 @@ class TreeMember(Member):
     def n_labels(self) -> int:
         """Number of labels."""
         return len(self.model.target.classes)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeMember(MemberOfRows):
+    """A tree of linear machines."""
+
+    kind = "tree"
+    model: FittedTree
 
     def dense(self, points: TablePoints, threads: int) -> F32:
         """Return the probability of each label; 0 for labels that the beam does not reach."""
@@ -146,18 +153,11 @@ class TreeMember(Member):
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkMember(Member):
-    """A network with a wide path; `exclusive`: its probabilities sum to one."""
+class NetworkMember(MemberOfRows):
+    """A network with a wide path."""
 
     kind = "network"
     model: FittedNetwork
-    exclusive: bool
-    n_features: int
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels."""
-        return len(self.model.target.classes)
 
     def dense(self, points: TablePoints, threads: int) -> F32:
         """Return the probability of each label."""
@@ -166,18 +166,11 @@ class NetworkMember(Member):
 
 
 @dataclass(frozen=True, eq=False)
-class BlendMember(Member):
-    """A blend of tree, network and neighbors; `exclusive`: probabilities of candidates sum to one."""
+class BlendMember(MemberOfRows):
+    """A blend of tree, network and neighbors, whose candidates have the probabilities."""
 
     kind = "blend"
     model: FittedBlend
-    exclusive: bool
-    n_features: int
-
-    @property
-    def n_labels(self) -> int:
-        """Number of labels."""
-        return len(self.model.target.classes)
 
     def dense(self, points: TablePoints, threads: int) -> F32:
         """Return the probability of each label; 0 for labels that are not candidates."""
