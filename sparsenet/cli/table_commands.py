@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,7 +24,7 @@ from sparsenet.data.formats import TableFormat, text_format
 from sparsenet.data.frames import Frame
 from sparsenet.data.sources import name_of, refuse_stdin_twice
 from sparsenet.estimators.table import TableClassifier
-from sparsenet.estimators.table_input import framed, table_labels
+from sparsenet.estimators.table_input import framed, number_of, numbers_by_spelling, table_labels
 from sparsenet.features.text.table_columns import names_in
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
@@ -99,13 +100,20 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
 def _truth(model: TableClassifier, cells: Any) -> tuple[Any, list[str]]:
     """Return the true classes as columns of the model, and the names of all columns; new classes come last."""
     rows = [own if isinstance(own, list | tuple | np.ndarray) else [own] for own in list(cells)]
-    position = {str(label): number for number, label in enumerate(model.classes_.tolist())}
-    flat = np.array([position.setdefault(str(label), len(position)) for own in rows for label in own], np.int64)
+    classes = model.classes_.tolist()
+    numbers, names = numbers_by_spelling(classes), [str(label) for label in classes]
+    flat = np.empty(sum(map(len, rows)), np.int64)
+    for place, label in enumerate(chain.from_iterable(rows)):
+        number = number_of(label, numbers)
+        if number is None:
+            number = numbers[label] = len(names)
+            names.append(str(label))
+        flat[place] = number
     indptr = np.concatenate(([0], np.cumsum([len(own) for own in rows], dtype=np.int64)))
-    truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(rows), len(position)))
+    truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(rows), len(names)))
     truth.sum_duplicates()
     truth.data.fill(1)
-    return truth, list(position)
+    return truth, names
 
 
 def predict(given: SimpleNamespace) -> Iterator[str]:

@@ -155,13 +155,22 @@ def validation_rows(
     return frame, labels
 
 
+def numbers_by_spelling(classes: list[Any]) -> dict[Any, int]:
+    """Return the number of each class, by the class itself and by its spelling."""
+    by_spelling: dict[Any, int] = {as_text(label): place for place, label in enumerate(classes)}
+    return by_spelling | {label: place for place, label in enumerate(classes)}
+
+
+def number_of(label: Any, numbers: dict[Any, int]) -> int | None:
+    """Return the number of a class, or of the class with its spelling, as 1 and "1"; None if there is none."""
+    return numbers.get(label, numbers.get(as_text(label)))
+
+
 def encoded_column(labels: Any, target: Target) -> Rows:
     """Return the labels of a column as numbers, compared by spelling, as 1 and "1"; unknown ones are left out."""
-    classes = target.classes.tolist()
-    number: dict[Any, int] = {as_text(label): place for place, label in enumerate(classes)}
-    number |= {label: place for place, label in enumerate(classes)}
+    numbers = numbers_by_spelling(target.classes.tolist())
     rows = [row if isinstance(row, _MANY) else [row] for row in list(labels)]
-    places = [[number.get(label, number.get(as_text(label))) for label in row] for row in rows]
+    places = [[number_of(label, numbers) for label in row] for row in rows]
     found = [[place for place in row if place is not None] for row in places]
     if not any(found):
         return target.encode(labels, drop_unknown=True)  # warns

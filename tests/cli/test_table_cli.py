@@ -164,3 +164,14 @@ def test_a_text_column_trains_a_text_model(tmp_path):
     done = sparsenet("train", tmp_path / "train.csv", "--target", "kind", "--model", tmp_path / "model", "--json")
     assert done.returncode == 0, done.stderr
     assert "multilabel" in json.loads(done.stdout)
+
+
+def test_evaluate_compares_classes_by_spelling_as_score_does(tmp_path):
+    size = [float(i % 2) for i in range(60)]
+    frame = {"size": size, "kind": [3.0 if each else 4.0 for each in size]}
+    model = TableClassifier(method="linear", random_state=0, n_jobs=1).fit(frame, target="kind")
+    model.save(tmp_path / "model")
+    path = tmp_path / "rows.csv"
+    path.write_text("size,kind\n" + "1,3\n0,4\n" * 5 + "1,5\n")
+    found = json.loads(sparsenet("evaluate", tmp_path / "model", path, "--json", "--k", 1).stdout)
+    assert found["accuracy"] == model.score(path) == 10 / 11
