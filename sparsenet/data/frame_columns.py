@@ -26,7 +26,7 @@ def as_column(values: Any, name: str) -> NDArray[Any]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ValueError(f"column {name!r} must be a sequence of values, got {type(values).__name__}")
     if isinstance(values, np.ma.MaskedArray):
-        return column_of(values.tolist())  # with None for what is masked
+        return column_of(values.tolist())  # masked values become None
     if not isinstance(values, np.ndarray):
         if not hasattr(values, "__array__"):
             return column_of(list(values))

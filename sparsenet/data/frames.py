@@ -69,7 +69,7 @@ class Frame:
         return ValueError(f"{self.source if row is None else self.where(row)}: {problem}")
 
     def require(self, names: Iterable[str], argument: str) -> None:
-        """Refuse columns that are not there; the error names the argument that wants them, and what is there."""
+        """Refuse missing columns; the error names the argument, and the columns of the frame."""
         for name in names:
             if name not in self.columns:
                 there = cut(", ".join(map(repr, self.columns)) or "none", 300)
@@ -119,7 +119,7 @@ def read_frame(
     argument : str
         The name of X in error messages.
     columns : sequence of str, optional
-        The columns to read; all by default. Use `Frame.require` for those that must be there.
+        The columns to read; all by default. `Frame.require` checks for required columns.
     format, dialect : str and Dialect
         For files, as in `read_table`. Without a header, columns are named "0", "1" and so on.
 
