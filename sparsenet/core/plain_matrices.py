@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,9 @@ def plain_matrix(X: Any) -> Any:
         X = _without_array(X)
     if isinstance(X, np.ndarray) and X.dtype == np.float16:
         return X.astype(np.float32)
-    _check_no_dates(X.dtypes if hasattr(X, "columns") and hasattr(X, "dtypes") else [getattr(X, "dtype", None)])
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"X holds {X.dtype}: pass numbers, or use TableClassifier, which takes dates")
     return _stacked(X)
-
-
-def _check_no_dates(dtypes: Iterable[Any]) -> None:
-    """Refuse dates, which would become numbers without a unit."""
-    for dtype in dtypes:
-        if getattr(dtype, "kind", "") in ("m", "M"):
-            raise ValueError(f"X holds {dtype}: pass numbers, or use TableClassifier, which takes dates")
 
 
 def _without_array(X: Any) -> Any:

@@ -238,6 +238,8 @@ def _check_columns(X: Any, error: Exception) -> None:
     """Raise an error that names the first non-numeric value of a data frame or array; do nothing without one."""
     if str(error).startswith("The feature names"):  # wrong columns: scikit-learn's own message is the better one
         return
+    if isinstance(error, TypeError) and _columns_of(X) is None:  # scikit-learn's checks expect the error of float()
+        return
     for name, column in _objects_of(X):
         for row, value in enumerate(column.tolist()):
             if not is_missing(value) and not _is_real(value):
@@ -250,7 +252,7 @@ def _objects_of(X: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
     names = _columns_of(X)
     if names is None:
         array = np.asarray(X, dtype=object) if isinstance(X, np.ndarray | list | tuple) else np.empty(0)
-        if array.ndim == 2:
+        if array.ndim == 2 and getattr(X, "dtype", array.dtype).kind in "OSU":
             yield from enumerate(array.T)
         return
     for number, name in enumerate(names):
