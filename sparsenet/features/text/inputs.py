@@ -70,7 +70,7 @@ def _single(text: str | bytes | os.PathLike[Any]) -> str:
 
 
 def _instead(X: Any) -> str:
-    """Return advice for what is no sequence of texts; empty if there is none."""
+    """Return advice for an object that holds no texts; empty if there is none."""
     return ": BlendClassifier takes points" if isinstance(X, Dataset) else lazily(X)
 
 
