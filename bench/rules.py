@@ -24,7 +24,7 @@ from scipy.sparse import csr_array
 from sparsenet import BlendClassifier, ExtremeClassifier, metrics
 from sparsenet.data import read_xmc
 from sparsenet.engines.network import options
-from sparsenet.engines.network.options import AUTO, AutoRules
+from sparsenet.engines.network.auto_rules import AUTO, AutoRules
 from sparsenet.engines.network.training import TrialRules
 from sparsenet.selection.choose import Rule
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,14 +83,7 @@ class PointExplanation:
 
     def to_html(self) -> str:
         """Return an HTML fragment: a table of the largest parts, green for the label and red against it."""
-        largest = max((abs(score) for _, score in self._table()), default=0.0) or 1.0
-        rows = []
-        for name, score in self._table():
-            colour = f"rgba({'0,160,60' if score > 0 else '220,50,40'},{0.75 * abs(score) / largest:.2f})"
-            cells = f"<td>{html.escape(printable(name))}</td><td style='background:{colour}'>{score:+.3f}</td>"
-            rows.append(f"<tr>{cells}</tr>")
-        head = f"<p><b>{html.escape(self._head())}</b></p>"
-        return f'<div class="sparsenet-explanation">{head}<table>{"".join(rows)}</table></div>'
+        return effects_html(self._head(), list(self._table()))
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -113,3 +106,15 @@ class PointExplanation:
                 (self.neighbors_score),
             )
         yield "(bias of every point)", self.bias
+
+
+def effects_html(head: str, effects: Sequence[tuple[str, float]]) -> str:
+    """Return an HTML table of names and scores, green for positive scores and red for negative ones."""
+    largest = max((abs(score) for _, score in effects), default=0.0) or 1.0
+    rows = []
+    for name, score in effects:
+        colour = f"rgba({'0,160,60' if score > 0 else '220,50,40'},{0.75 * abs(score) / largest:.2f})"
+        cells = f"<td>{html.escape(printable(name))}</td><td style='background:{colour}'>{score:+.3f}</td>"
+        rows.append(f"<tr>{cells}</tr>")
+    title = f"<p><b>{html.escape(head)}</b></p>"
+    return f'<div class="sparsenet-explanation">{title}<table>{"".join(rows)}</table></div>'

@@ -39,6 +39,8 @@ def plain_matrix(X: Any) -> Any:
         X = _without_array(X)
     if isinstance(X, np.ndarray) and X.dtype == np.float16:
         return X.astype(np.float32)
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(f"X holds {X.dtype}: pass numbers, or use TableClassifier, which takes dates")
     return _stacked(X)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -235,18 +235,32 @@ def _columns_of(X: Any) -> list[Any] | None:
 
 
 def _check_columns(X: Any, error: Exception) -> None:
-    """Raise an error that names the first non-numeric value of a data frame; do nothing without one."""
+    """Raise an error that names the first non-numeric value of a data frame or array; do nothing without one."""
     if str(error).startswith("The feature names"):  # wrong columns: scikit-learn's own message is the better one
         return
-    for number, name in enumerate(_columns_of(X) or ()):
+    if isinstance(error, TypeError) and _columns_of(X) is None:  # scikit-learn's checks expect the error of float()
+        return
+    for name, column in _objects_of(X):
+        for row, value in enumerate(column.tolist()):
+            if not is_missing(value) and not _is_real(value):
+                advice = "encode it by numbers, for example with sklearn.preprocessing.OneHotEncoder, or drop it"
+                raise ValueError(f"X holds {_BRIEF.repr(value)} in row {row}, column {name!r}: {advice}") from error
+
+
+def _objects_of(X: Any) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Yield the names and values of the columns of a data frame, or of an array or list of rows, as objects."""
+    names = _columns_of(X)
+    if names is None:
+        array = np.asarray(X, dtype=object) if isinstance(X, np.ndarray | list | tuple) else np.empty(0)
+        if array.ndim == 2 and getattr(X, "dtype", array.dtype).kind in "OSU":
+            yield from enumerate(array.T)
+        return
+    for number, name in enumerate(names):
         if hasattr(X, "iloc"):
             column = X.iloc[:, number]
         else:
             column = X.to_series(number) if hasattr(X, "to_series") else X.column(number)
-        for row, value in enumerate(np.asarray(column, dtype=object).tolist()):
-            if not is_missing(value) and not _is_real(value):
-                advice = "encode it by numbers, for example with sklearn.preprocessing.OneHotEncoder, or drop it"
-                raise ValueError(f"X holds {_BRIEF.repr(value)} in row {row}, column {name!r}: {advice}") from error
+        yield name, np.asarray(column, dtype=object)
 
 
 def _is_real(value: Any) -> bool:

@@ -141,9 +141,9 @@ def read_frame(
     if isinstance(X, list | tuple):
         return _of_dicts(X, argument, columns)
     if not _has_columns(X):
-        raise ValueError(
-            f"{argument} must be a data frame, a mapping of columns, a list of dicts or a path, got {type(X).__name__}"
-        )
+        advice = ": pass a frame, as by X.to_frame()" if hasattr(X, "to_frame") else ""
+        wanted = "a data frame, a mapping of columns, a list of dicts or a path"
+        raise ValueError(f"{argument} must be {wanted}, got {type(X).__name__}{advice}")
     return _of_data_frame(X, argument, columns)
 
 
@@ -182,7 +182,8 @@ def _of_dicts(rows: Sequence[Any], argument: str, wanted: Sequence[str] | None) 
     names: dict[Any, None] = {}
     for i, row in enumerate(rows):
         if not isinstance(row, Mapping):
-            raise ValueError(f"row {i} of {argument} must be a dict as the first row is, got {type(row).__name__}")
+            problem = "lists of rows must hold a dict for each row, with the names of columns"
+            raise ValueError(f"row {i} of {argument} is a {type(row).__name__}: {problem}")
         names.update(dict.fromkeys(row))
     _check_names(list(names), argument)
     chosen = [name for name in names if wanted is None or name in wanted]

@@ -204,6 +204,8 @@ def in_blocks(points: I64, size: int, max_ranked: int = 1 << 24) -> list[I64]:
 
 def _of_matrix(argument: str, value: Any, n: int, n_labels: int) -> LabelMask:
     """Return the nonzero entries of a matrix or of one row."""
+    if callable(value):
+        raise ValueError(f"{argument} must be {_WANTED}, got {type(value).__name__}")
     try:
         matrix = csr_array(value)
         matrix = csr_array(matrix.reshape((1, -1))) if matrix.ndim == 1 else matrix

@@ -29,7 +29,11 @@ class FittedHtmlMixin:
             yield f"{100 * self.validation_score_:.1f} % right on held-out texts"
 
     def _repr_html_inner(self) -> str:
-        return str(estimator_html_repr(self)) + fitted_html(self)
+        return str(estimator_html_repr(self)) + fitted_html(self._described())
+
+    def _described(self) -> Any:
+        """Return the model whose facts and decisions are shown."""
+        return self
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle = {"text/plain": repr(self)}

@@ -19,6 +19,7 @@ from sparsenet import storage
 from sparsenet.core.effects import PointExplanation
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
+from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.step_arrays import pack_step, unpack_step
 from sparsenet.estimators.table import TableClassifier
@@ -51,7 +52,7 @@ def _final_has(name: str) -> Callable[[Method], Method]:
     return offered
 
 
-class ClassifierPipeline(Pipeline):  # type: ignore[misc]  # scikit-learn has no types
+class ClassifierPipeline(FittedHtmlMixin, Pipeline):  # type: ignore[misc]  # scikit-learn has no types
     """A pipeline that passes `topk` and the like to its last step; `sparsenet.make_pipeline` makes one.
 
     `save` works without pickle if each step is one of ours (a classifier at the end, `TextFeatures` before it), or a
@@ -116,6 +117,9 @@ class ClassifierPipeline(Pipeline):  # type: ignore[misc]  # scikit-learn has no
     @property
     def _last(self) -> Any:
         check_is_fitted(self)
+        return self.steps[-1][1]
+
+    def _described(self) -> Any:
         return self.steps[-1][1]
 
     def _transformed(self, X: Any) -> Any:

@@ -287,7 +287,7 @@ def test_tells_frames_from_matrices(X, expected):
         ({"a": "text"}, "log: column 'a' must be a sequence of values, got str"),
         ({"a": 3}, "log: column 'a' must be a sequence of values, got int"),
         ({1: [1]}, "log: the column name 1 is not a string"),
-        ([{"a": 1}, [2]], "row 1 of log must be a dict as the first row is, got list"),
+        ([{"a": 1}, [2]], "row 1 of log is a list: lists of rows must hold a dict for each row"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "log: column 'a' occurs twice"),
         (pd.DataFrame([[1, 2]]), "log: the column name 0 is not a string"),
         (pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), "log: column 'a' occurs twice"),

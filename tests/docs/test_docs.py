@@ -83,7 +83,7 @@ def reader_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tickets = [(f"{title} {i}", body, team) for i in range(20) for title, body, team in kinds]
     for name in ("tickets", "new-tickets"):
         write_table(tmp_path / f"{name}.csv", ["title", "body", "team"], tickets)
-    flights = [(f"C{i % 6}", str(i * 7 % 24), f"city {i % 6}-{i * 7 % 24 // 12}") for i in range(240)]
+    flights = [(f"C{i % 6}", str(i * 7 % 24), f"city {i % 2}-{i * 7 % 24 // 12}") for i in range(120)]
     write_table(tmp_path / "flights.csv", ["carrier", "hour", "dest"], flights)
     reviews = [(f"a lovely film {i}", "good") for i in range(20)] + [(f"a dull film {i}", "bad") for i in range(20)]
     for name in ("reviews", "held-out-reviews"):

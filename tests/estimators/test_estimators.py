@@ -20,7 +20,8 @@ from sparsenet import (
     metrics,
 )
 from sparsenet.engines.network import fit_network
-from sparsenet.engines.network.options import AUTO, NetworkOptions
+from sparsenet.engines.network.auto_rules import AUTO
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.features.targets import Target
 from tests.support.interrupting import StopAt
 from tests.support.planted import NAMES, X, Y, fast, lists

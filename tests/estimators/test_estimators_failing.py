@@ -7,7 +7,7 @@ from scipy import sparse
 from sparsenet import DivergenceError, ExtremeClassifier, ModelError, storage
 from sparsenet.core.machine import available_memory
 from sparsenet.core.seeds import run_seed
-from sparsenet.engines.network.options import AUTO
+from sparsenet.engines.network.auto_rules import AUTO
 from sparsenet.engines.network.training.checkpoints import OptionalDirectory
 from sparsenet.selection.holdout import Holdout
 from tests.support.interrupting import Failing

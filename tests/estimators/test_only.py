@@ -120,6 +120,7 @@ def test_a_sparse_matrix_allows_labels_of_each_row(model):
         ([{"label 03": 1}], "only holds {'label 03': 1}, which is no label"),
         (np.array([None]), "only holds None, which is no label"),
         (5, "only must be an array or sparse matrix|only has the shape"),
+        (len, "only must be an array or .*, got builtin_function_or_method"),
         ([["label 03"], "label 01", ["label 02"]], "only mixes names of labels with"),
     ],
 )

@@ -233,6 +233,9 @@ REFUSED = {
         r"X holds a vector of the shape \(2,\) in row 0",
     ),
     "texts": (["a text"] * N, "X holds texts: TextClassifier takes those"),
+    "strings": (np.array([["1", "x"]] * N), "X holds 'x' in row 0, column 1: encode it by numbers"),
+    "mixed rows": ([[1, "x"]] * N, "X holds 'x' in row 0, column 1"),
+    "dates": (np.zeros((N, 2), "M8[s]"), r"X holds datetime64\[s\]: pass numbers, or use TableClassifier"),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsenet.core.ranked import precisions
 from sparsenet.core.rows import Rows
-from sparsenet.engines.network.options import AUTO, AutoRules
+from sparsenet.engines.network.auto_rules import AUTO, AutoRules
 from sparsenet.kernels.types import F32, F64, I32, I64, Bools
 from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.holdout import Holdout

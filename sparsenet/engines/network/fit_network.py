@@ -16,11 +16,12 @@ from sparsenet.core.memory import own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.rows import transpose
 from sparsenet.engines.network import scouting, sizing
+from sparsenet.engines.network.auto_rules import AUTO
 from sparsenet.engines.network.building import build, check_memory, memory_limit, outline, reconfigure
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import split_points
 from sparsenet.engines.network.optim import Schedule
-from sparsenet.engines.network.options import AUTO, NetworkOptions
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.progress_bar import ProgressBar
 from sparsenet.engines.network.training.reports import Callback, check_callbacks
 from sparsenet.engines.network.training.trainer import Trainer

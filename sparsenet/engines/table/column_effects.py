@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsenet.core.effects import effects_html
 from sparsenet.core.printing import printable
 from sparsenet.core.rows import Rows
 from sparsenet.engines.table.members import Member
@@ -43,10 +44,20 @@ class TableExplanation:
 
     def __str__(self) -> str:
         """Return a table for a terminal."""
-        head = f"{printable(str(self.label))}: probability {self.probability:.3f}, log-odds {self.base:+.2f} on average"
-        return "\n".join(
-            [head, *(f"  {each.added:+.3f}  {printable(f'{each.name} = {each.cell}')}" for each in self.columns)]
-        )
+        return "\n".join([self._head(), *(f"  {score:+.3f}  {printable(name)}" for name, score in self._table())])
+
+    def to_html(self) -> str:
+        """Return an HTML fragment: a table of the columns, green for the label and red against it."""
+        return effects_html(self._head(), self._table())
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _head(self) -> str:
+        return f"{printable(str(self.label))}: probability {self.probability:.3f}, log-odds {self.base:+.2f} on average"
+
+    def _table(self) -> list[tuple[str, float]]:
+        return [(f"{each.name} = {each.cell}", each.added) for each in self.columns]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import is_missing
 from sparsenet.data import DataError
+from sparsenet.data.dataset import Dataset
 from sparsenet.data.fasttext import LABEL
 from sparsenet.data.formats import text_format
 
@@ -45,11 +46,13 @@ def check_texts(texts: Any, name: str = "X") -> list[str]:
     elif len(shape) != 1:
         advice = "pass one, such as X['text'], or name several of a data frame with fit(..., text=['title', 'body'])"
         raise ValueError(f"{name} must be one column of texts, got the shape {shape}: {advice}")
-    if isinstance(texts, set | frozenset | Mapping):
+    if isinstance(texts, Mapping):
+        raise ValueError(f"{name} is a mapping of columns: pass the column of texts, or a data frame")
+    if isinstance(texts, set | frozenset):
         problem = f"must be a sequence of texts, got a {type(texts).__name__}"
         raise ValueError(f"{name} {problem}: pass a list, whose order labels can follow")
     if not isinstance(texts, Iterable):
-        raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}{lazily(texts)}")
+        raise ValueError(f"{name} must be a sequence of texts, got {type(texts).__name__}{_instead(texts)}")
     found = listed(texts)
     for row, text in enumerate(found):
         if type(text) is not str:
@@ -64,6 +67,11 @@ def _single(text: str | bytes | os.PathLike[Any]) -> str:
     if isinstance(text, os.PathLike) or is_table or (isinstance(text, str) and os.path.isfile(text)):
         return f"the name of a file, {path!r}: pass its texts, sparsenet.data.read_table({path!r}).texts"
     return "a single one: pass [text]"
+
+
+def _instead(X: Any) -> str:
+    """Return advice for an object that holds no texts; empty if there is none."""
+    return ": BlendClassifier takes points" if isinstance(X, Dataset) else lazily(X)
 
 
 def lazily(X: Any) -> str:
@@ -86,7 +94,14 @@ def to_text(text: Any, row: int, name: str) -> str:
         return text.decode("utf-8", "replace")
     if isinstance(text, str):  # np.str_ and other subclasses
         return str(text)
-    advice = "fill missing texts in with '' or drop the row" if is_missing(text) else "convert it with str"
+    if is_missing(text):
+        advice = "fill missing texts in with '' or drop the row"
+    elif isinstance(text, Mapping):
+        advice = "pass a data frame of the dicts, or a list of their texts"
+    elif isinstance(text, list | tuple | set | frozenset):
+        advice = "join words to a text, or use BlendClassifier with lists of ids as a sparse matrix"
+    else:
+        advice = "convert it with str"
     raise ValueError(f"{name} must hold texts, got {text!r} in row {row}: {advice}")
 
 

@@ -18,7 +18,8 @@ from sparsenet.engines.blend.candidates import UNKNOWN
 from sparsenet.engines.blend.combination import WEIGHTS, WITHOUT_NETWORK, Combination
 from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendOptions
 from sparsenet.engines.network import fit_network
-from sparsenet.engines.network.options import AUTO, NetworkOptions
+from sparsenet.engines.network.auto_rules import AUTO
+from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.tree import fit_tree
 from sparsenet.engines.tree.machines import Rules
 from sparsenet.features.label_stats import LabelStats

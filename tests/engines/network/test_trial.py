@@ -32,7 +32,7 @@ from sparsenet import (
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import as_matrix
 from sparsenet.core.seeds import run_seed
-from sparsenet.engines.network.options import AUTO
+from sparsenet.engines.network.auto_rules import AUTO
 from sparsenet.engines.network.training import ScoreCorrection, TrialRules
 from sparsenet.engines.network.training.budget import TimeBudget
 from sparsenet.engines.network.training.trial import HoldoutPrecision
