@@ -8,6 +8,7 @@ try:
 except ImportError as error:  # a clear message instead of one about a module inside
     raise ImportError("sparsenet.torch needs PyTorch: pip install torch, or pip install 'sparsenet[torch]'") from error
 
+from sparsenet.torch.classifier_module import ClassifierModule, as_module
 from sparsenet.torch.extreme_head import ExtremeHead, TopLabels
 
-__all__ = ["ExtremeHead", "TopLabels"]
+__all__ = ["ClassifierModule", "ExtremeHead", "TopLabels", "as_module"]

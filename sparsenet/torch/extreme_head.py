@@ -201,6 +201,11 @@ class ExtremeHead(HeadState):
         """Return the number of labels."""
         return self._output.n_labels
 
+    @property
+    def has_wide_path(self) -> bool:
+        """Return whether the head scores sparse features, too."""
+        return self._output.wide is not None
+
     def extra_repr(self) -> str:
         """Return the settings for the representation of the module."""
         output = self._output
