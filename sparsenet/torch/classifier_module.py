@@ -25,8 +25,8 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "tanh": nn.T
 def as_module(classifier: ExtremeClassifier, *, trainable: bool = False) -> ClassifierModule:
     """Return a copy of a fitted `ExtremeClassifier` with hidden units as a PyTorch module.
 
-    `trainable` says whether its weights learn: those of the encoder by a PyTorch optimizer, those of the head by its
-    own. The classifier itself does not change.
+    With `trainable`, a PyTorch optimizer trains the encoder, and the head trains itself. The classifier itself does not
+    change.
 
     Examples
     --------

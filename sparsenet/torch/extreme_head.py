@@ -146,7 +146,7 @@ class ExtremeHead(HeadState):
             }
         )
         seed, counts = integer("seed", seed, 0), checked_counts(label_counts, n_labels)
-        # Without counts, the initial biases are those of one label a point.
+        # Without counts, the initial biases assume one label a point.
         n_points = n_labels if label_counts is None else max(int(counts.sum()), 1)
         threads = options.n_jobs or default_threads()
         output = output_layer(options, counts, n_points, wide=wide, seed=seed, threads=threads)
@@ -176,7 +176,7 @@ class ExtremeHead(HeadState):
 
     @classmethod
     def from_linear(cls, linear: nn.Linear, **options: Any) -> Self:
-        """Return a head with a copy of the weights of a linear layer; `options` are those of the class."""
+        """Return a head with a copy of the weights of a linear layer; `options` are further parameters of the class."""
         head = cls(linear.in_features, linear.out_features, **options)
         with torch.no_grad():
             head.weight.copy_(linear.weight)

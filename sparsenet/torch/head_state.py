@@ -23,7 +23,7 @@ SAMPLER = "sampler."
 
 
 class HeadState(nn.Module):
-    """What a head holds, and how it is saved, loaded, copied and moved."""
+    """The weights of a head, and their saving, loading, copying and moving."""
 
     weight: Tensor
     bias: Tensor

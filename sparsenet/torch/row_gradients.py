@@ -50,7 +50,7 @@ class Gradients:
         return self.free.pop() if self.free else BatchSpace(Slots(n_features), Slots(n_labels), Workspace())
 
     def add(self, parameters: list[Parameter], space: BatchSpace) -> None:
-        """Add what a backward pass recorded in `parameters`; it may lie in the memory of its batch."""
+        """Add the gradients that a backward pass recorded in `parameters`; they may use the memory of its batch."""
         for parameter in parameters:
             found = parameter.take_gradient()
             if found is not None:

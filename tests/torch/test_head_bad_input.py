@@ -1,4 +1,4 @@
-"""What `ExtremeHead` refuses, and that its weights stay as they were."""
+"""Bad input of `ExtremeHead`: clear errors, and unchanged weights."""
 
 from __future__ import annotations
 
