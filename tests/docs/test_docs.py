@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -33,8 +34,10 @@ LINK = re.compile(r"\]\((?!https?://)([^)#]*)#?([^)]*)\)|src=\"(?!https?://)([^\
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 SOURCES = [*ROOT.glob("sparsenet/**/*.py"), *ROOT.glob("csrc/**/*.cpp"), ROOT / "setup.py", ROOT / "Makefile"]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-#: Packages that pages may import although no extra installs them: a page is skipped where they are missing.
-OPTIONAL = ("torch",)
+#: Packages that pages may import although the tests do not install them: a page is skipped where they are missing.
+OPTIONAL = ("torch", "lightning", "transformers")
+#: Their own warnings are none of ours.
+FRAMEWORKS = {"lightning", "transformers"}
 
 documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 
@@ -165,9 +168,11 @@ def run_shell(block: Block, document: str) -> bool:
 def test_snippets_run(path: Path, reader_folder: Path) -> None:
     """The blocks of a document run one after the other, as a reader would run them."""
     found = blocks(path, "python", "pycon", "sh")
-    for name in OPTIONAL:
-        if any(re.search(rf"^import {name}\b", block.text, re.MULTILINE) for block in found):
-            pytest.importorskip(name)
+    needed = {name for name in OPTIONAL for block in found if re.search(rf"^(import|from) {name}\b", block.text, re.M)}
+    for name in sorted(needed):
+        pytest.importorskip(name)
+    if needed & FRAMEWORKS:
+        warnings.simplefilter("ignore")  # until the end of this test
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in found:
         if block.language == "python":
@@ -209,6 +214,8 @@ def modules_with_examples() -> list[str]:
 
 @pytest.mark.parametrize("module", modules_with_examples())
 def test_examples_in_docstrings_run(module: str) -> None:
+    if module.startswith("sparsenet.torch"):
+        pytest.importorskip("torch")
     result = doctest.testmod(importlib.import_module(module))  # prints what differs
     assert result.failed == 0
     assert result.attempted > 0

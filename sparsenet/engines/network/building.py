@@ -92,27 +92,14 @@ def outline(options: NetworkOptions, n_features: int, counts: Any, n_points: int
 
     `counts` is the number of points of each label, (n_labels,).
     """
-    hidden, n_labels = options.hidden, len(counts)
+    hidden = options.hidden
     common: dict[str, Any] = {
         "activation": options.activation,
         "dropout": options.dropout,
         "optimizer": options.optimizer,
     }
-    output = SampledOutput(
-        hidden[-1] if hidden else 0,
-        n_labels,
-        sampler=_sampler(options, n_labels, seed, threads),
-        loss=options.loss,
-        n_negatives=options.negatives(n_labels),
-        wide=_no_support(options, n_features, n_labels) if options.wide else None,
-        initial_bias=_initial_bias(options, float(counts.sum()), n_points * n_labels),
-        bf16=options.bf16,
-        per_sample=options.per_sample,
-        optimizer=options.optimizer,
-        # A bias is the wide weight of a feature that every point has, but its initial value is not fitted. So biases
-        # use the optimizer of the wide path before its rate is fitted.
-        bias_optimizer=options.wide_optimizer if options.wide else None,
-    )
+    wide = _no_support(options, n_features, len(counts)) if options.wide else None
+    output = output_layer(options, counts, n_points, wide=wide, seed=seed, threads=threads)
     return Network(
         output=output,
         input=SparseInput(n_features, hidden[0], **common) if hidden else None,
@@ -120,6 +107,28 @@ def outline(options: NetworkOptions, n_features: int, counts: Any, n_points: int
             Dense(below, width, name=f"dense{number}", **common)
             for number, (below, width) in enumerate(pairwise(hidden), 1)
         ],
+    )
+
+
+def output_layer(
+    options: NetworkOptions, counts: Any, n_points: int, *, wide: WidePath | None, seed: int, threads: int
+) -> SampledOutput:
+    """Lay out the output layer without allocating weights; see `outline`."""
+    n_labels = len(counts)
+    return SampledOutput(
+        options.hidden[-1] if options.hidden else 0,
+        n_labels,
+        sampler=_sampler(options, n_labels, seed, threads),
+        loss=options.loss,
+        n_negatives=options.negatives(n_labels),
+        wide=wide,
+        initial_bias=_initial_bias(options, float(counts.sum()), n_points * n_labels),
+        bf16=options.bf16,
+        per_sample=options.per_sample,
+        optimizer=options.optimizer,
+        # A bias is the wide weight of a feature that every point has, but its initial value is not fitted. So biases
+        # use the optimizer of the wide path before its rate is fitted.
+        bias_optimizer=options.wide_optimizer if options.wide else None,
     )
 
 

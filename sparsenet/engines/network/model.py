@@ -80,16 +80,12 @@ class Network:
 
         `n_active` is the expected number of active labels of a batch; by default the number of negatives.
         """
-        a = self.output.n_negatives if n_active is None else n_active
-        weights = sum(p.nbytes(training=False) for p in self.parameters())
-        training = sum(p.nbytes(training=True) for p in self.parameters())
-        tile = 4 * a * (batch_size + 2 * self.output.n_inputs)
-        return {
-            "weights": weights,
-            "optimizer": training - weights,
-            "index": self.output.sampler.memory(self.output.n_labels, self.output.n_inputs),
-            "batch": tile,
-        }
+        needed = self.output.memory(batch_size=batch_size, n_active=n_active)
+        for parameter in (p for layer in self.below() for p in layer.parameters()):
+            weights = parameter.nbytes(training=False)
+            needed["weights"] += weights
+            needed["optimizer"] += parameter.nbytes(training=True) - weights
+        return needed
 
     def train_step(self, batch: Batch, context: Pass, *, step: int, factor: float) -> float:
         """Take one training step on a batch; return its loss.

@@ -220,6 +220,14 @@ class Parameter:
         """Record the gradient of distinct rows for the next `apply`."""
         self._pending = (rows, grads)
 
+    def take_gradient(self) -> tuple[I64, F32] | None:
+        """Return the rows and the gradient that were recorded, and clear them; None without a gradient."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return None
+        rows, grads = pending
+        return rows, grads.compute(threads=1) if isinstance(grads, Product) else grads
+
     def apply(self, *, step: int, factor: float, threads: int) -> None:
         """Update the rows with the recorded gradient and clear it."""
         if self._pending is None:

@@ -6,8 +6,7 @@ arithmetic, and updates stay sparse. Active sets for each point, as in SLIDE, ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,13 @@ class _LastBatch(NamedTuple):
 
     hidden: F32
     changed: I32
+
+
+class OutputBackward(Protocol):
+    """The backward function of a batch: records the gradients of the layer, and returns that of `hidden`."""
+
+    def __call__(self, scale: float = 1.0) -> F32:
+        """Multiply all gradients by `scale`."""
 
 
 class SampledOutput:
@@ -161,8 +167,22 @@ class SampledOutput:
         weight, bias = self.weight.value, self.bias.value.reshape(-1)
         return self.sampler.measure_recall(hidden, weight, bias, self.n_negatives)
 
-    def forward(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
-        """Return the loss of a batch and the backward function, which returns the gradient of `hidden`."""
+    def memory(self, *, batch_size: int, n_active: int | None = None) -> dict[str, int]:
+        """Estimate the bytes that training needs, by purpose, without allocating anything.
+
+        `n_active` is the expected number of active labels of a batch; by default the number of negatives.
+        """
+        a = self.n_negatives if n_active is None else n_active
+        weights = sum(p.nbytes(training=False) for p in self.parameters())
+        return {
+            "weights": weights,
+            "optimizer": sum(p.nbytes(training=True) for p in self.parameters()) - weights,
+            "index": self.sampler.memory(self.n_labels, self.n_inputs),
+            "batch": 4 * a * (batch_size + 2 * self.n_inputs),
+        }
+
+    def forward(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, OutputBackward]:
+        """Return the loss of a batch and its backward function, which may be called once."""
         assert context.rng is not None, "the sampled output is computed in training only"
         if self.per_sample:
             return self._forward_pairs(batch, hidden, context)
@@ -174,10 +194,13 @@ class SampledOutput:
 
         threads, weight = context.threads, self.weight.value
 
-        def backward() -> F32:
+        def backward(scale: float = 1.0) -> F32:
             rows, sums = active.labels.astype(np.int64), np.einsum("ij->i", tile)  # 3 times as fast as `sum`
             if np.isfinite(loss) and not np.isfinite(sums).all():
                 raise ArithmeticError(f"{self.loss!r} computed a non-finite gradient for a loss of {loss:g}")
+            if scale != 1:
+                np.multiply(tile, np.float32(scale), out=tile)
+                np.multiply(sums, np.float32(scale), out=sums)
             self.bias.record(rows, sums[:, None])
             if self.wide and touched:
                 self.wide.record_gradient(touched, batch.feature_postings, tile, context.workspace, context.threads)
@@ -207,7 +230,7 @@ class SampledOutput:
     def _sampling(self) -> Sampling:
         return Sampling(self.sampler, self.n_labels, self.n_negatives)
 
-    def _forward_pairs(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, Callable[[], F32]]:
+    def _forward_pairs(self, batch: Batch, hidden: F32, context: Pass) -> tuple[float, OutputBackward]:
         """Compute `forward` with an active set for each point."""
         assert context.rng is not None
         indptr, labels, is_positive, expected = self._sampling().choose_pairs(batch, hidden, context.rng)
@@ -217,7 +240,8 @@ class SampledOutput:
         self._latest = _LastBatch(hidden, np.unique(labels))
         loss = self.loss.pair_gradient(scores, indptr, is_positive, expected)
 
-        def backward() -> F32:
+        def backward(scale: float = 1.0) -> F32:
+            np.multiply(scores, np.float32(scale), out=scores)
             # Transpose the pairs: the gradient of a label is a sum over the points with that label active.
             by_label = csr_array((scores, labels, indptr), shape=(len(batch), self.n_labels)).tocsc()
             rows = np.flatnonzero(np.diff(by_label.indptr)).astype(np.int64)
