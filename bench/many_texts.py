@@ -145,7 +145,12 @@ class OfPeer:
 
     def __init__(self, threads: int, seed: int, features: Any, name: str) -> None:
         self.features, self.system = features, peers.SYSTEMS[name]
-        self.job = {"threads": threads, "seed": seed, "mask_seen": False, "settings": dict(self.system.settings)}
+        self.job: dict[str, Any] = {
+            "threads": threads,
+            "seed": seed,
+            "mask_seen": False,
+            "settings": dict(self.system.settings),
+        }
         self.times: dict[str, float] = {}
 
     def train(self, texts: list[str], labels: list[list[str]]) -> None:

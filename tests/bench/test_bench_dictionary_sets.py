@@ -5,7 +5,8 @@ import gzip
 import pytest
 
 from bench import dictionary_sets
-from bench.dictionary_sets import EDICT, ENAMDICT, FEATURES, FREEDICT, MYTHES, SETS, labelled, words
+from bench.dictionary_sets import EDICT, ENAMDICT, FEATURES, FREEDICT, MYTHES, SETS, labelled
+from bench.sets import words
 from sparsenet.data import read_xmc
 
 JAPANESE = "雨林 [うりん] /(n) rain forest/(P)/EntL1171220/\nあえか /(adj-na) delicate/\n"
