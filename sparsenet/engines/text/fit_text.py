@@ -178,10 +178,11 @@ def fit(
 def _fit_better(
     problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, held_out: BlendHoldout, deadline: float
 ) -> FittedText:
-    """Train a linear model and a blend without the hold-out, and choose between them on it."""
+    """Train a linear model and a blend without the hold-out, and choose; few texts then train with all features."""
     assert held_out.points is not None
     holdout, labels = held_out.points, problem.labels
-    of_blend = fit_blend(problem, corpus, options, held_out, deadline)
+    trained = problem, corpus, options, held_out, deadline
+    of_blend = fit_blend(*trained, is_compared=True)
     text_holdout = TextHoldout([holdout], for_good=held_out.for_good)
     of_linear = measure(problem, corpus.rules, options.linear, text_holdout)
     vocabulary, model = of_linear[1]
@@ -195,7 +196,7 @@ def _fit_better(
     }
     method = choose([Option(name, name) for name in precision], precision.__getitem__, options.better)
     if method.value == "blend":
-        fitted = _of_blend(corpus, counts, of_blend)
+        fitted = _of_blend(corpus, counts, of_blend if held_out.for_good else fit_blend(*trained))
     else:
         fitted = _fit_linear(problem, corpus, counts, options, deadline, text_holdout, of_linear)
     return replace(fitted, decisions={**fitted.decisions, "method": method})
