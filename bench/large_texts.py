@@ -3,8 +3,8 @@
     python -m bench.large_texts [--texts 1000000] [--labels 100000] [--words 300000] [--test 10000] [--seed 0]
                                 [--memory-limit 12GB] [--threads 1] [--out FILE]
 
-The texts are `bench.planted` points whose features are written as made-up words: Zipf words, of which some belong to
-labels, families and groups. They are written to a temporary folder as compressed JSON lines, and the model reads them
+The texts are `bench.planted` points whose features are written as made-up words: Zipf words, and words of labels,
+families and groups. They are written to a temporary folder as compressed JSON lines, and the model reads them
 from there. Peak memory includes Python and its libraries, and is compared with the memory that the network announces.
 """
 

@@ -140,7 +140,7 @@ class OfFeatures(OfTexts):
 class OfPeer:
     """A system of `bench.peers` in its own environment, over the sparse features of a transformer.
 
-    `times` are those of the system; training still lacks the features.
+    `times` holds the seconds of the system, without the features.
     """
 
     def __init__(self, threads: int, seed: int, features: Any, name: str) -> None:

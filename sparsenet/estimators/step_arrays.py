@@ -44,8 +44,8 @@ TRANSFORMERS = {
     "sparsenet.features.text.text_features": ("TextFeatures",),
 }
 _MODULES = {name: module for module, names in TRANSFORMERS.items() for name in names}
-#: The only values of attributes that could otherwise make a loaded step open files: those that the data name, or a
-#: cache of pickles.
+#: With other values of these attributes, a loaded step would open files: files that the data name, or a cache of
+#: pickles.
 _WITHOUT_FILES = {"input": "content", "memory": None}
 #: Attributes that mean nothing in another process.
 _LEFT_OUT = {"_stop_words_id", "_sklearn_output_config", "_metadata_request"}
