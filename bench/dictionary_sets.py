@@ -21,6 +21,7 @@ import gzip
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,8 +33,8 @@ RUN = 4
 EDICT, ENAMDICT = Path("usr/share/edict/edict"), Path("usr/share/edict/enamdict")
 FREEDICT = Path("usr/share/dictd/freedict-deu-eng.dict.dz")
 MYTHES = Path("usr/share/mythes/th_en_US_v2.dat")
-#: The features of an entry, and its labels.
-Entry = tuple[list[str], set[str]]
+#: The text of an entry, and its labels.
+Entry = tuple[str, set[str]]
 _CHARACTER = re.compile(r"[\u4e00-\u9fff]")
 _NOTE = re.compile(r"\([^)]*\)|\[[^\]]*\]|<[^>]*>")
 
@@ -41,16 +42,25 @@ _NOTE = re.compile(r"\([^)]*\)|\[[^\]]*\]|<[^>]*>")
 def kanji(folder: Path) -> Iterator[Entry]:
     """Yield the words of English explanations, and the characters that they explain."""
     for head, explained in _japanese(folder / EDICT):
-        yield words(_NOTE.sub(" ", explained.rpartition("/EntL")[0] or explained)), set(_CHARACTER.findall(head))
+        yield _NOTE.sub(" ", explained.rpartition("/EntL")[0] or explained), set(_CHARACTER.findall(head))
 
 
 def readings(folder: Path) -> Iterator[Entry]:
-    """Yield the characters of names and their pairs, and the reading of each name in Latin letters."""
+    """Yield names, and the reading of each in Latin letters."""
     for head, explained in _japanese(folder / ENAMDICT):
         name = head.split(" ")[0]
         read = _NOTE.sub("", explained.split("/")[0]).strip().lower()
         if _CHARACTER.search(name) and read:
-            yield [*name, *map("".join, pairwise(name))], {read}
+            yield name, {read}
+
+
+def characters(name: str) -> list[str]:
+    """Return the characters of a name and their pairs.
+
+    >>> characters("上野")
+    ['上', '野', '上野']
+    """
+    return [*name, *map("".join, pairwise(name))]
 
 
 def _japanese(file: Path) -> Iterator[tuple[str, str]]:
@@ -61,13 +71,21 @@ def _japanese(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def translations(folder: Path) -> Iterator[Entry]:
-    """Yield runs of letters of German entries, and the words in the first line of their translations."""
+    """Yield German entries, and the words in the first line of their translations."""
     lines = gzip.decompress((folder / FREEDICT).read_bytes()).decode("utf-8", "replace").splitlines()
     for head, meaning in pairwise(lines):
         if " /" in head and not head.startswith(" ") and "/" not in meaning:
-            entry = f" {head.split(' /')[0].lower()} "
-            runs = [entry[i : i + RUN] for i in range(max(len(entry) - RUN + 1, 1))]
-            yield runs, {word for word in words(_NOTE.sub(" ", meaning)) if len(word) > 1}
+            yield head.split(" /")[0], {word for word in words(_NOTE.sub(" ", meaning)) if len(word) > 1}
+
+
+def runs(entry: str) -> list[str]:
+    """Return the runs of four letters of an entry, with a blank before and after it.
+
+    >>> runs("Abend")
+    [' abe', 'aben', 'bend', 'end ']
+    """
+    padded = f" {entry.lower()} "
+    return [padded[i : i + RUN] for i in range(max(len(padded) - RUN + 1, 1))]
 
 
 def synonyms(folder: Path) -> Iterator[Entry]:
@@ -84,7 +102,7 @@ def synonyms(folder: Path) -> Iterator[Entry]:
     for meaning in meanings:  # a dict, because the file lists a meaning under each of its words
         shuffled = random.Random("|".join(meaning)).sample(meaning, len(meaning))
         half = (len(meaning) + 1) // 2
-        yield shuffled[:half], set(shuffled[half:])
+        yield "\n".join(shuffled[:half]), set(shuffled[half:])
 
 
 SETS: dict[str, Callable[[Path], Iterator[Entry]]] = {
@@ -93,12 +111,19 @@ SETS: dict[str, Callable[[Path], Iterator[Entry]]] = {
     "translations": translations,
     "synonyms": synonyms,
 }
+#: What turns the text of an entry into features; words if it is none of these.
+FEATURES: dict[str, Callable[[str], list[str]]] = {
+    "readings": characters,
+    "translations": runs,
+    "synonyms": str.splitlines,
+}
 
 
-def labelled(entries: Iterable[Entry]) -> Points:
-    """Return features and labels of the distinct entries with frequent labels."""
-    found = dict.fromkeys((tuple(features), frozenset(labels)) for features, labels in entries)
-    return with_frequent([list(features) for features, _ in found], (labels for _, labels in found), FEWEST_ENTRIES)
+def labelled(entries: Iterable[Entry], features: Callable[[str], list[str]] = words) -> Points:
+    """Return texts and labels of the entries with frequent labels; entries with the same features count once."""
+    found = {(tuple(features(text)), frozenset(labels)): text for text, labels in entries}
+    points = with_frequent(found.values(), (labels for _, labels in found), FEWEST_ENTRIES)
+    return replace(points, features=features)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -106,7 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = set_parser(__doc__)
     parser.add_argument("--dictionaries", type=Path, required=True, metavar="DIR")
     options = parser.parse_args(arguments)
-    write_sets(((name, labelled(entries(options.dictionaries))) for name, entries in SETS.items()), options)
+    sets = ((name, labelled(read(options.dictionaries), FEATURES.get(name, words))) for name, read in SETS.items())
+    write_sets(sets, options)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sets import Points, set_parser, with_frequent, words, write_sets
+from bench.sets import Points, set_parser, with_frequent, write_sets
 
 FEWEST_PAGES = 2
 TITLE, ABOUT = "NAME", "SEE ALSO"
@@ -87,9 +87,9 @@ def pages(folder: Path) -> Iterator[Page]:
 
 
 def labelled(found: Iterable[tuple[str, frozenset[str]]]) -> Points:
-    """Return words and labels of the pages with frequent labels."""
+    """Return texts and labels of the pages with frequent labels."""
     texts, labels = zip(*found, strict=True)
-    return with_frequent([words(text) for text in texts], labels, FEWEST_PAGES)
+    return with_frequent(texts, labels, FEWEST_PAGES)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

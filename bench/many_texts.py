@@ -1,11 +1,17 @@
-"""Texts with many labels: the methods of TextClassifier, and blends over scikit-learn's TF-IDF.
+"""Texts with many labels: the methods of TextClassifier, and other models over scikit-learn's TF-IDF.
 
     python -m bench.many_texts --data DIR [--sets NAME,...] [--systems NAME,...] [--train N] [--test N] [--seed N]
-                               [--text COLUMN,...] [--target COLUMN] [--threads N] [--limit S] [--json FILE]
+                               [--text COLUMN,...] [--target COLUMN] [--compounds SHARE] [--threads N] [--limit S]
+                               [--json FILE]
 
 DIR holds NAME.train.jsonl and NAME.test.jsonl, plain or compressed: an object a line, with a text and a list of labels.
-Each run is a separate process that trains on the same --train random texts and ranks the same --test ones. Features
-count as training. Labels that training lacks stay in the truth. Every run is written to FILE.
+`bench.source_sets`, `.package_sets`, `.dictionary_sets` and `.manual_sets` write them with the option --texts. Each run
+is a separate process that trains on the same --train random texts and ranks the same --test ones. Features count as
+training. Labels that training lacks stay in the truth. Every run is written to FILE. Omikuji runs in its environment
+from `make peers`.
+
+--compounds imitates a language of compounds: this share of all pairs of neighboring words is written as one word. A
+pair is always joined or never, so compounds recur, and a word may be part of several.
 """
 
 from __future__ import annotations
@@ -16,14 +22,20 @@ import random
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import MultiLabelBinarizer
 
+from bench import peers
+from bench.planted import write_xmc
 from bench.report import head, keep, setting
-from bench.runner import in_child, names, use_cpus
+from bench.runner import call, in_child, names, python_of, use_cpus
 from sparsenet import BlendClassifier, TextClassifier, kernels
 from sparsenet.data import read_table
 from sparsenet.features import TextFeatures
@@ -62,6 +74,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--text", type=names, default=["text"], help="columns of the text, which are joined")
     parser.add_argument("--target", default="labels", help="column of the list of labels")
+    parser.add_argument("--compounds", type=float, default=0.0, metavar="SHARE")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=float, default=3600, help="seconds that a run may take")
     parser.add_argument("--json", type=Path)
@@ -80,7 +93,20 @@ def _sample(options: argparse.Namespace, name: str, part: str) -> Tagged:
     assert found.labels is not None
     n = min(options.train if part == "train" else options.test, len(found.texts))
     chosen = random.Random(options.seed).sample(range(len(found.texts)), n)
-    return [found.texts[i] for i in chosen], [list(found.labels[i]) for i in chosen]
+    return [compounded(found.texts[i], options.compounds) for i in chosen], [list(found.labels[i]) for i in chosen]
+
+
+def compounded(text: str, share: float) -> str:
+    """Write a share of the pairs of neighboring words as one word; the words of a pair decide.
+
+    >>> compounded("history of the book trade", 0.5)
+    'history ofthe book trade'
+    """
+    found = text.split()
+    for place, (one, other) in reversed([*enumerate(pairwise(found))]):
+        if zlib.crc32(f"{one} {other}".lower().encode()) < share * 2**32:
+            found[place : place + 2] = [one + found[place + 1].lower()]
+    return " ".join(found) if share else text
 
 
 class OfTexts:
@@ -111,6 +137,48 @@ class OfFeatures(OfTexts):
         return super().best(self.features.transform(texts), k)
 
 
+class OfPeer:
+    """A system of `bench.peers` in its own environment, over the sparse features of a transformer.
+
+    `times` holds the seconds of the system, without the features.
+    """
+
+    def __init__(self, threads: int, seed: int, features: Any, name: str) -> None:
+        self.features, self.system = features, peers.SYSTEMS[name]
+        self.job: dict[str, Any] = {
+            "threads": threads,
+            "seed": seed,
+            "mask_seen": False,
+            "settings": dict(self.system.settings),
+        }
+        self.times: dict[str, float] = {}
+
+    def train(self, texts: list[str], labels: list[list[str]]) -> None:
+        self.X = self.features.fit_transform(texts)
+        self.binarizer: Any = MultiLabelBinarizer(sparse_output=True).fit(labels)
+        self.Y = self.binarizer.transform(labels)
+
+    def best(self, texts: list[str], k: int) -> list[list[str]]:
+        python = python_of(self.system.adapter)
+        if not python.exists():
+            raise FileNotFoundError(f"no environment for {self.system.adapter}: run make peers")
+        has_words = np.diff(self.X.indptr) > 0
+        with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as name:
+            folder = Path(name)
+            write_xmc(folder / "train.txt", self.X[has_words], self.Y[has_words])
+            sparse.save_npz(folder / "test.X.npz", self.features.transform(texts))
+            (folder / "job.json").write_text(json.dumps({**self.job, "data": name, "folder": name, "depth": k}))
+            command: list[str | Path] = [python, "-m", f"bench.peers.{self.system.adapter}", folder / "job.json"]
+            if problem := call(command, threads=self.job["threads"]):
+                raise RuntimeError(problem)
+            result = json.loads((folder / "result.json").read_text())
+            ranked = np.load(folder / "predictions.npz")["labels"]
+        self.times = {"train_cpu": result["train_cpu_seconds"], "train_wall": result["train_seconds"]}
+        self.times["predict_cpu"] = len(texts) / result["points_per_cpu_second"]
+        classes = [*self.binarizer.classes_, ""]  # -1 stands for no label
+        return [[classes[number] for number in own] for own in ranked.tolist()]
+
+
 def tfidf(**settings: Any) -> Any:
     """Return scikit-learn's TF-IDF of words in at least two texts."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -133,6 +201,7 @@ SYSTEMS: dict[str, Callable[[int, int], Any]] = {
     "features-drop": lambda threads, seed: OfFeatures(threads, seed, TextFeatures(n_jobs=threads), has_network=False),
     "words-drop": lambda threads, seed: OfFeatures(threads, seed, tfidf(), has_network=False),
     "words-blend": lambda threads, seed: OfFeatures(threads, seed, tfidf()),
+    "words-bonsai": lambda threads, seed: OfPeer(threads, seed, tfidf(), "omikuji-bonsai"),
     "characters-drop": lambda threads, seed: OfFeatures(threads, seed, words_and_characters(), has_network=False),
     "characters-blend": lambda threads, seed: OfFeatures(threads, seed, words_and_characters()),
 }
@@ -149,8 +218,10 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     cpu = time.process_time()
     ranked = system.best(test, max(RANKS))
     found["predict_cpu"] = time.process_time() - cpu
+    of_peer = getattr(system, "times", {})
+    found |= {name: seconds + (name != "predict_cpu") * found[name] for name, seconds in of_peer.items()}
     hits = np.array([[label in own for label in best] for best, own in zip(ranked, truth, strict=True)])
-    method = getattr(system.model, "choices_", {}).get("method")
+    method = getattr(getattr(system, "model", None), "choices_", {}).get("method")
     chosen = {} if method is None else {"method": method.value}
     return {**found, **chosen, **{f"P@{k}": float(hits[:, :k].sum() / k / len(hits)) for k in RANKS}}
 

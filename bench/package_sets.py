@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from bench.sets import Points, set_parser, with_frequent, words, write_sets
+from bench.sets import Points, set_parser, with_frequent, write_sets
 
 FEWEST_PACKAGES = 3
 Package = dict[str, str]
@@ -79,8 +79,8 @@ LABELS: dict[str, Callable[[Package], set[str]]] = {
 
 
 def labelled(found: list[Package], labels_of: Callable[[Package], set[str]]) -> Points:
-    """Return words and labels of the packages with frequent labels."""
-    texts = [words(f"{package['Package']} {package.get('Description', '')}") for package in found]
+    """Return names, descriptions and labels of the packages with frequent labels."""
+    texts = [f"{package['Package']} {package.get('Description', '')}" for package in found]
     return with_frequent(texts, map(labels_of, found), FEWEST_PACKAGES)
 
 

@@ -78,15 +78,21 @@ def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
 
 
 def calls_set(found: list[Function]) -> Points:
-    """Return features and labels of ``calls``: words, and the names of called functions."""
+    """Return the texts and labels of ``calls``: docstrings and names, and the names of called functions."""
     calling = [function for function in found if function.calls]
-    return [words(f"{f.docstring} {f.name}") for f in calling], [sorted(f.calls) for f in calling]
+    return Points([f"{f.docstring}\n{f.name}" for f in calling], [sorted(f.calls) for f in calling])
 
 
 def names_set(found: list[Function]) -> Points:
-    """Return features and labels of ``names``: words and calls, and the name of the function."""
-    texts = [words(f.docstring) + words(" ".join(f.variables)) + [f"{name}()" for name in f.calls] for f in found]
-    return texts, [[f.name] for f in found]
+    """Return the texts and labels of ``names``: docstrings, variables and, on the last line, calls; and the name."""
+    texts = [f"{f.docstring}\n{' '.join(f.variables)}\n{' '.join(f'{name}()' for name in f.calls)}" for f in found]
+    return Points(texts, [[f.name] for f in found], words_and_calls)
+
+
+def words_and_calls(text: str) -> list[str]:
+    """Return the words of a text of ``names``, and each call on its last line whole."""
+    prose, _, calls = text.rpartition("\n")
+    return words(prose) + calls.split()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

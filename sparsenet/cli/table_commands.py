@@ -24,7 +24,8 @@ from sparsenet.data.formats import TableFormat, text_format
 from sparsenet.data.frames import Frame
 from sparsenet.data.sources import name_of, refuse_stdin_twice
 from sparsenet.estimators.table import TableClassifier
-from sparsenet.estimators.table_input import framed, number_of, numbers_by_spelling, table_labels
+from sparsenet.estimators.table_input import framed, table_labels
+from sparsenet.features.spelling import number_of, numbers_by_spelling
 from sparsenet.features.text.table_columns import names_in
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet")

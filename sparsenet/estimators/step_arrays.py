@@ -44,6 +44,9 @@ TRANSFORMERS = {
     "sparsenet.features.text.text_features": ("TextFeatures",),
 }
 _MODULES = {name: module for module, names in TRANSFORMERS.items() for name in names}
+#: With other values of these attributes, a loaded step would open files: files that the data name, or a cache of
+#: pickles.
+_WITHOUT_FILES = {"input": "content", "memory": None}
 #: Attributes that mean nothing in another process.
 _LEFT_OUT = {"_stop_words_id", "_sklearn_output_config", "_metadata_request"}
 _TYPES = {"bool": bool, "int": int, "float": float, "str": str, "object": object}
@@ -123,6 +126,11 @@ class _Packer:
             known = ", ".join(sorted(_MODULES))
             raise self._error(f"{name} is not one of {known}")
         state = {key: item for key, item in sorted(vars(value).items()) if key not in _LEFT_OUT}
+        for key, only in _WITHOUT_FILES.items():
+            if state.get(key, only) != only:
+                raise self._error(
+                    f"{name}.{key} is {state[key]!r}, and a saved step opens no files: set it to {only!r}"
+                )
         packed = {key: self.pack(f"{name}.{key}", item) for key, item in state.items()}
         return {"estimator": {"name": name, "state": packed}}
 
@@ -225,6 +233,8 @@ class _Unpacker:
             if not _ATTRIBUTE.fullmatch(key) or callable(getattr(kind, key, None)) or key.startswith("__"):
                 raise ModelError(f"a step holds the attribute {key!r}, which {name} cannot have")
             vars(model)[key] = self.unpack(item)
+            if key in _WITHOUT_FILES and item != _WITHOUT_FILES[key]:
+                raise ModelError(f"the step {name} would open files: its {key} is {item!r}")
         places = vars(model).get("vocabulary_")  # ids of sparse matrices, which nothing checks later
         if isinstance(places, dict) and sorted(places.values()) != list(range(len(places))):
             raise ModelError(f"the vocabulary of the step {name} must number its words from 0")

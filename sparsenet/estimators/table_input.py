@@ -13,10 +13,10 @@ from sparsenet.core.validation import is_missing
 from sparsenet.data.columns import refuse_values
 from sparsenet.data.dialect import DEFAULT, Dialect
 from sparsenet.data.frames import Frame, is_frame, read_frame
-from sparsenet.features.columns.cells import as_text
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.history_column import HistoryColumn
 from sparsenet.features.columns.table_encoder import TableEncoder
+from sparsenet.features.spelling import encoded_by_spelling
 from sparsenet.features.targets import Target, check_lengths, listed
 
 _OF_HISTORY = ("key", "time", "columns", "n")
@@ -155,27 +155,10 @@ def validation_rows(
     return frame, labels
 
 
-def numbers_by_spelling(classes: list[Any]) -> dict[Any, int]:
-    """Return the number of each class, by the class itself and by its spelling."""
-    by_spelling: dict[Any, int] = {as_text(label): place for place, label in enumerate(classes)}
-    return by_spelling | {label: place for place, label in enumerate(classes)}
-
-
-def number_of(label: Any, numbers: dict[Any, int]) -> int | None:
-    """Return the number of a class, or of the class with its spelling, as 1 and "1"; None if there is none."""
-    return numbers.get(label, numbers.get(as_text(label)))
-
-
 def encoded_column(labels: Any, target: Target) -> Rows:
     """Return the labels of a column as numbers, compared by spelling, as 1 and "1"; unknown ones are left out."""
-    numbers = numbers_by_spelling(target.classes.tolist())
-    rows = [row if isinstance(row, _MANY) else [row] for row in list(labels)]
-    places = [[number_of(label, numbers) for label in row] for row in rows]
-    found = [[place for place in row if place is not None] for row in places]
-    if not any(found):
-        return target.encode(labels, drop_unknown=True)  # warns
-    indptr = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    return target.rows(np.array([place for row in found for place in row], np.int64), indptr)
+    found = encoded_by_spelling((row if isinstance(row, _MANY) else [row] for row in list(labels)), target)
+    return found if len(found.indices) else target.encode(labels, drop_unknown=True)  # warns
 
 
 def _split(cell: Any, delimiter: str) -> list[str]:

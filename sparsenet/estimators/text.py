@@ -202,10 +202,10 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
 
         Parameters
         ----------
-        X : sequence of str, data frame, or path
-            Texts: a list, an array or a column of a data frame. Or a data frame of pandas, Polars or Arrow with the
-            columns `text` and, without y, `target`. Or a CSV, TSV, JSONL or Parquet file with both columns, or a file
-            whose lines begin with ``__label__NAME``, as in fastText. Files are read batch by batch.
+        X : sequence of str, data frame, list of dicts, or path
+            Texts: a list, an array or a column of a data frame. Or a data frame of pandas, Polars or Arrow, or a list
+            of dicts, with the columns `text` and, without y, `target`. Or a CSV, TSV, JSONL or Parquet file with both
+            columns, or a file whose lines begin with ``__label__NAME``, as in fastText. Files are read batch by batch.
         y : labels
             A label, or a list of labels, for each text, or an indicator (n, n_labels). None with a file.
         text : str or int, or a list of these

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.text import table_columns
-from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
+from sparsenet.features.text.inputs import check_any, check_lengths
 from sparsenet.features.text.learnt_texts import labelled_texts, learnt_texts
 from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.metrics.ranking import RANKS
@@ -36,7 +37,8 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
         """Return the best label of each text (n,); with several labels, in the form of y, all above `threshold`.
 
-        `threshold` is a probability, by default `threshold_`. Lists of labels begin with the best one.
+        X may be texts, a file, a data frame, a list of dicts or a dict, which is one row. `threshold` is a
+        probability, by default `threshold_`. Lists of labels begin with the best one.
         """
         fitted, texts = self._checked(), self._texts(X)
         if not fitted.exclusive:
@@ -49,11 +51,11 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
             )
         return fitted.target.classes[fitted.answers.winners(texts, self._threads())]
 
-    def predict_one(self, text: str | bytes) -> Any:
-        """Return the best label of one text; a linear model takes microseconds."""
+    def predict_one(self, text: str | bytes | Mapping[str, Any]) -> Any:
+        """Return the best label of one text, or of a dict of columns; a linear model takes microseconds."""
         fitted = self._fitted if hasattr(self, "_fitted") else self._checked()
         if not isinstance(text, str):
-            [text] = check_texts([text])
+            [text] = self._texts([text])
         return fitted.target.classes[fitted.answers.best(text)]
 
     def predict_proba(self, X: Any) -> F32:
@@ -81,9 +83,12 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
         hits = fitted.hits(texts, truth, self._threads())
         return float(np.average(hits, weights=check_weights(sample_weight, len(texts))))
 
-    def explain(self, text: str, label: Any = None) -> Explanation:
-        """Explain the score of a label, by default the best one: the contribution of each word and part of a word."""
-        return explain(self._checked(), check_texts([text])[0], label, self._threads())
+    def explain(self, text: str | Mapping[str, Any], label: Any = None) -> Explanation:
+        """Explain the score of a label, by default the best one: the contribution of each word and part of a word.
+
+        `text` may be a dict with the columns of texts that the model learnt from.
+        """
+        return explain(self._checked(), self._texts([text])[0], label, self._threads())
 
     # --- within ---
 
@@ -119,7 +124,7 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
         return self
 
     def _texts(self, X: Any) -> list[str]:
-        """Return texts; from a data frame or a file, the columns that the model learnt from."""
+        """Return texts; from a frame, dicts or a file, the columns that the model learnt from."""
         return learnt_texts(X, getattr(self, "columns_", None))
 
     def _truth(self, texts: list[str], y: Any) -> Rows:

@@ -5,7 +5,8 @@ import gzip
 import pytest
 
 from bench import dictionary_sets
-from bench.dictionary_sets import EDICT, ENAMDICT, FREEDICT, MYTHES, SETS, labelled
+from bench.dictionary_sets import EDICT, ENAMDICT, FEATURES, FREEDICT, MYTHES, SETS, labelled
+from bench.sets import words
 from sparsenet.data import read_xmc
 
 JAPANESE = "雨林 [うりん] /(n) rain forest/(P)/EntL1171220/\nあえか /(adj-na) delicate/\n"
@@ -48,23 +49,25 @@ def write(folder, files=FILES):
     ],
 )
 def test_parses_entries(tmp_path, name, expected):
-    assert list(SETS[name](write(tmp_path))) == expected
+    features = FEATURES.get(name, words)
+    assert [(features(text), labels) for text, labels in SETS[name](write(tmp_path))] == expected
 
 
 def test_each_meaning_is_one_point_split_into_halves(tmp_path):
-    found = list(SETS["synonyms"](write(tmp_path)))
+    found = [(text.splitlines(), labels) for text, labels in SETS["synonyms"](write(tmp_path))]
     assert [sorted({*features, *labels}) for features, labels in found] == [
         ["auto", "automobile", "car", "machine"],
         ["car", "railcar"],
     ]
     assert all(len(features) == len(labels) for features, labels in found)
-    assert found == list(SETS["synonyms"](write(tmp_path)))
+    assert [text.splitlines() for text, _ in SETS["synonyms"](write(tmp_path))] == [features for features, _ in found]
 
 
 def test_drops_rare_labels_and_entries_without_labels():
-    entries = [([f"w{i}"], {"many" if i < 3 else "few"}) for i in range(5)]
-    features, labels = labelled([*entries, entries[0]])
-    assert (features, labels) == ([["w0"], ["w1"], ["w2"]], [["many"]] * 3)
+    entries = [(f"w {i}", {"many" if i < 3 else "few"}) for i in range(5)]
+    points = labelled([*entries, ("W-0", {"many"})])  # the last one has the same words as the first
+    assert sorted(points.texts) == ["W-0", "w 1", "w 2"]
+    assert points.labels == [["many"]] * 3
 
 
 def test_the_command_writes_every_set(tmp_path, capsys):

@@ -40,6 +40,22 @@ def test_ranks_labels(tmp_path, system):
     assert ("method" in found) == (system == "text-auto")
 
 
+def test_a_peer_without_its_environment_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setattr(many_texts, "python_of", lambda adapter: tmp_path / "none")
+    system = many_texts.SYSTEMS["words-bonsai"](1, 0)
+    system.train(["one two", "one six", "two six"], [["x"], ["y"], ["x", "y"]])
+    with pytest.raises(FileNotFoundError, match="no environment for omikuji: run make peers"):
+        system.best(["one"], 5)
+
+
+def test_a_pair_of_words_is_always_or_never_joined():
+    texts = ["book trade history", "The history of the Book Trade"]
+    assert [many_texts.compounded(text, 0.0) for text in texts] == texts
+    assert [many_texts.compounded(text, 1.0) for text in texts] == ["booktradehistory", "Thehistoryofthebooktrade"]
+    halves = [many_texts.compounded(text, 0.5).lower() for text in texts]
+    assert ("booktrade" in halves[0]) == ("booktrade" in halves[1])
+
+
 def test_refuses_unknown_systems(capsys):
     with pytest.raises(SystemExit):
         many_texts.main(["--data", ".", "--systems", "nothing"])

@@ -50,9 +50,9 @@ def test_labels_are_names_without_versions(name, expected):
 
 def test_drops_rare_labels_and_packages_without_labels():
     found = [{"Package": f"p{i}", "Section": "many" if i < 3 else "few"} for i in range(5)]
-    texts, labels = labelled(found, LABELS["section"])
-    assert labels == [["many"]] * 3
-    assert texts[1] == ["p", "1"]
+    points = labelled(found, LABELS["section"])
+    assert points.labels == [["many"]] * 3
+    assert points.features(points.texts[1]) == ["p", "1"]
 
 
 def test_the_command_writes_every_set(tmp_path, monkeypatch, capsys):

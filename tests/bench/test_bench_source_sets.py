@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from bench import source_sets
-from bench.sets import write_set
+from bench.sets import Points, split, write_set
 from bench.source_sets import Function, calls_set, functions, names_set
 from sparsenet.data import read_xmc
 
@@ -45,20 +45,21 @@ def test_finds_each_function_once_and_skips_other_files(sources):
 
 def test_features_do_not_contain_the_labels():
     found = [Function("read_rows", "Rows of a file.", ("path", "openFile"), frozenset({"parse", "open"}))]
-    (words,), (labels,) = calls_set(found)
-    assert words == ["rows", "of", "a", "file", "read", "rows"]
-    assert labels == ["open", "parse"]
-    (words,), (labels,) = names_set(found)
+    points = calls_set(found)
+    assert list(map(points.features, points.texts)) == [["rows", "of", "a", "file", "read", "rows"]]
+    assert points.labels == [["open", "parse"]]
+    points = names_set(found)
+    (words,) = map(points.features, points.texts)
     assert sorted(words) == sorted(["rows", "of", "a", "file", "path", "open", "file", "parse()", "open()"])
-    assert labels == ["read_rows"]
-    assert calls_set([Function("idle", "", (), frozenset())]) == ([], [])
+    assert points.labels == [["read_rows"]]
+    assert calls_set([Function("idle", "", (), frozenset())]).texts == []
 
 
 def test_written_sets_are_readable_and_depend_on_the_seed_only(tmp_path):
-    texts = [[f"w{i % 7}", f"w{i % 5}", "all", f"once{i}"] for i in range(60)]
+    texts = [f"w{i % 7} w{i % 5} all once{i}" for i in range(60)]
     labels = [[f"l{i % 7}", f"m{i % 5}"] for i in range(60)]
     for name, seed in (("one", 0), ("again", 0), ("other", 1)):
-        write_set(tmp_path / name, texts, labels, seed)
+        write_set(tmp_path / name, Points(texts, labels, str.split), split(60, seed))
     train, test = (read_xmc(tmp_path / "one" / f"{part}.txt") for part in ("train", "test"))
     assert (train.X.shape[0], test.X.shape[0]) == (50, 10)
     assert train.X.shape[1] == test.X.shape[1] == 8  # words of a single function are dropped

@@ -224,6 +224,8 @@ def forged(path, change):
         lambda arrays, about: about["steps"][0][1]["estimator"]["state"].pop("norm"),
         lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(norm={"pickle": "x"}),
         lambda arrays, about: about["steps"][0][1]["estimator"]["state"].update(norm={"array": "nothing"}),
+        lambda arrays, about: state_of(about).update(input="filename"),
+        lambda arrays, about: state_of(about).update(memory="cache"),
         lambda arrays, about: state_of(about).update(norm={"scalar": {"dtype": "V1", "value": 1}}),
         lambda arrays, about: state_of(about)["vocabulary_"]["dict"].__setitem__(1, [10**6] * N_WORDS),
         lambda arrays, about: state_of(about)["vocabulary_"]["dict"].__setitem__(1, ["x"] * N_WORDS),
@@ -242,6 +244,12 @@ def forged(path, change):
 def test_refuses_forged_pipelines(saved, change):
     with pytest.raises(ModelError):
         load(forged(saved, change))
+
+
+def test_refuses_to_save_a_step_that_reads_the_files_of_its_data(tagger, tmp_path, monkeypatch):
+    monkeypatch.setattr(tagger.steps[0][1], "input", "filename")
+    with pytest.raises(ValueError, match=r"TfidfVectorizer.input is 'filename', and a saved step opens no files"):
+        tagger.save(tmp_path / "model")
 
 
 def test_refuses_a_damaged_file(saved):

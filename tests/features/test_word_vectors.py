@@ -15,6 +15,7 @@ from sparsenet import DataError, WordVectors
 from sparsenet.core import progress
 from sparsenet.features.text import vector_files, word_vectors
 from sparsenet.features.text.tokenizing import HubTokenizer, WordListTokenizer
+from tests.support import fake_tokenizers
 from tests.support.vector_tables import WORDS, table, vectors, write_lines, write_safetensors, write_words
 
 TOKENIZER = {
@@ -158,8 +159,14 @@ def test_a_missing_package_names_the_extra(monkeypatch, tmp_path):
         WordVectors.read("wordllama")
 
 
-def test_a_package_is_read_without_importing_it(monkeypatch, tmp_path):
-    pytest.importorskip("tokenizers")
+@pytest.fixture
+def library(monkeypatch):
+    """The package `tokenizers`, or a stand-in where it is not installed."""
+    if not find_spec("tokenizers"):
+        monkeypatch.setitem(sys.modules, "tokenizers", fake_tokenizers.module())
+
+
+def test_a_package_is_read_without_importing_it(library, monkeypatch, tmp_path):
     package = tmp_path / "wordllama"
     (package / "weights").mkdir(parents=True)
     (package / "tokenizers").mkdir()
@@ -252,8 +259,7 @@ def test_damaged_tables_are_refused(tmp_path, damage):
 
 
 @pytest.fixture
-def hub():
-    pytest.importorskip("tokenizers")
+def hub(library):
     return HubTokenizer(json.dumps(TOKENIZER))
 
 
@@ -276,8 +282,9 @@ def test_tokens_have_places(hub):
 
 
 @pytest.mark.parametrize("kind", ["Metaspace", "ByteLevel"])
-def test_pieces_are_tokenized_as_inside_a_text(hub, kind):
+def test_pieces_are_tokenized_as_inside_a_text(kind):
     """Some tokenizers mark the blank before each word but the first."""
+    pytest.importorskip("tokenizers")
     about = {"type": kind, "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     mark = "Ġ"
     if kind == "Metaspace":
@@ -363,6 +370,24 @@ def test_too_many_texts_are_refused_before_memory_runs_out(monkeypatch):
         own.embed(WORDS)
     with pytest.raises(MemoryError, match=r"words: the table of shape \(50, 8\) takes 2\.0 kB"):
         vectors()
+
+
+def test_lines_are_refused_before_memory_runs_out(monkeypatch, tmp_path):
+    write_lines(tmp_path / "v.txt")
+    monkeypatch.setattr(vector_files, "available_memory", lambda: 1000)
+    with pytest.raises(
+        MemoryError, match=r"v.txt: its first 16 vectors of 8 numbers take 1\.0 kB, and there are 1\.0 kB"
+    ):
+        WordVectors.read(tmp_path / "v.txt")
+
+
+def test_a_table_in_half_precision_is_refused_before_memory_runs_out(monkeypatch, tmp_path):
+    halves = (table().view(np.uint32) >> 16).astype(np.uint16)
+    write_safetensors(tmp_path / "v.safetensors", {"t": ("BF16", halves)})
+    (tmp_path / "words.txt").write_text("\n".join(WORDS))
+    monkeypatch.setattr(vector_files, "available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"v.safetensors: its 50 vectors of 8 numbers take 3\.2 kB"):
+        WordVectors.read(tmp_path / "v.safetensors")
 
 
 @pytest.mark.skipif(not (find_spec("wordllama") and find_spec("tokenizers")), reason="wordllama is not installed")

@@ -33,6 +33,7 @@ from sparsenet.engines.text.vector_weight import choose_weight
 from sparsenet.features.targets import Target
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.dense_view import DenseFeatures, DenseView
+from sparsenet.features.text.featuriser import TextRows
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
 from sparsenet.metrics.ranking import RANKS
@@ -178,10 +179,11 @@ def fit(
 def _fit_better(
     problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, held_out: BlendHoldout, deadline: float
 ) -> FittedText:
-    """Train a linear model and a blend without the hold-out, and choose between them on it."""
+    """Train a linear model and a blend without the hold-out, and choose; few texts then train with all features."""
     assert held_out.points is not None
     holdout, labels = held_out.points, problem.labels
-    of_blend = fit_blend(problem, corpus, options, held_out, deadline)
+    trained = problem, corpus, options, held_out, deadline
+    of_blend = fit_blend(*trained, is_compared=True)
     text_holdout = TextHoldout([holdout], for_good=held_out.for_good)
     of_linear = measure(problem, corpus.rules, options.linear, text_holdout)
     vocabulary, model = of_linear[1]
@@ -195,7 +197,7 @@ def _fit_better(
     }
     method = choose([Option(name, name) for name in precision], precision.__getitem__, options.better)
     if method.value == "blend":
-        fitted = _of_blend(corpus, counts, of_blend)
+        fitted = _of_blend(corpus, counts, of_blend if held_out.for_good else fit_blend(*trained))
     else:
         fitted = _fit_linear(problem, corpus, counts, options, deadline, text_holdout, of_linear)
     return replace(fitted, decisions={**fitted.decisions, "method": method})
@@ -255,27 +257,26 @@ def _fit_linear(
 def fit_network(
     problem: Problem, corpus: Corpus, counts: I64, options: TextOptions, deadline: float, holdout: TextHoldout | None
 ) -> FittedText:
-    """Train a network, and calibrate it on held-out texts, which it never learns from.
-
-    Features are weighted by the labels of all texts: to exclude held-out texts would cost another pass over the data.
-    """
+    """Train a network, and calibrate it on held-out texts, which neither it nor its features learn from."""
     labels, threads, score = problem.labels, problem.threads, None
     _check_suits(options, "network")
-    vocabulary = Vocabulary.learn(corpus.rules, problem.rows, labels, n_max=MAX_FEATURES)
 
-    def points_and_labels(texts: I64 | None) -> tuple[Rows, Rows]:
-        rows = problem.rows if texts is None else problem.rows.take(texts, problem.spill)
-        return vocabulary.points(rows, threads, problem.spill), labels if texts is None else labels.take(texts)
+    def rows_and_labels(texts: I64) -> tuple[TextRows, Rows]:
+        return problem.rows.take(texts, problem.spill), labels.take(texts)
 
-    kept = points_and_labels(None if holdout is None else holdout.turns[0].kept)
+    rows, own = (problem.rows, labels) if holdout is None else rows_and_labels(holdout.turns[0].kept)
+    vocabulary = Vocabulary.learn(corpus.rules, rows, own, n_max=MAX_FEATURES)
+    points = vocabulary.points(rows, threads, problem.spill)
+    del rows  # large
     parameters: dict[str, Any] = {"memory_limit": options.memory_limit, "verbose": options.verbose}
     if options.epochs is not None:
         parameters["epochs"] = options.epochs
     if options.time_budget is not None:
         parameters["time_budget"] = max(deadline - time.monotonic(), 1e-3)  # at least one step
-    model = NetworkModel.train(*kept, problem.seed, threads, **parameters)
+    model = NetworkModel.train(points, own, problem.seed, threads, **parameters)
     if holdout is not None:
-        held, truth = points_and_labels(holdout.turns[0].held)
+        rows, truth = rows_and_labels(holdout.turns[0].held)
+        held = vocabulary.points(rows, threads, problem.spill)
         model = model.calibrated(held, truth, threads, exclusive=problem.exclusive)
         score = float(is_hit(model.network.topk(held, 1, threads)[0][:, 0], truth).mean())
     return FittedText(corpus.target, vocabulary, model, counts, len(labels), score=score)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import warnings
-from itertools import chain
 from typing import Any
-
-import numpy as np
 
 from sparsenet.core.rows import Rows
 from sparsenet.data.columns import quoted_names
 from sparsenet.data.formats import text_format
+from sparsenet.features.spelling import encoded_by_spelling
 from sparsenet.features.targets import Target
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
 from sparsenet.features.text.table_columns import KnownColumns, lasting
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, read_texts
-from sparsenet.features.text.text_frames import frame_labels, texts_in
+from sparsenet.features.text.text_frames import frame_labels, framed, texts_in
 
 
 def learnt_texts(X: Any, known: KnownColumns | None) -> list[str]:
-    """Return texts from a sequence, a data frame or a file."""
+    """Return texts from a sequence, a data frame, dicts or a file."""
     if is_text_path(X):
         return read_texts(X, _rules(X, known, with_labels=False)).texts
     return check_texts(texts_in(X, known))
@@ -41,6 +39,7 @@ def given_texts(validation: Any, known: KnownColumns | None, target: Target) -> 
     """Check validation texts: a pair (X, y), a file or a data frame; errors begin with "validation"."""
     if validation is None:
         return None
+    validation = framed(validation)
     is_pair = isinstance(validation, tuple | list) and len(validation) == 2
     if not (
         is_pair or is_text_path(validation) or hasattr(validation, "columns") or hasattr(validation, "column_names")
@@ -86,11 +85,9 @@ def _spelled(file: TextFile, target: Target) -> Rows:
     file.check()
     if target.kind == "single":
         file.check_each()
-    position = {str(label): number for number, label in enumerate(target.classes.tolist())}
-    numbers = [[position[label] for label in own if label in position] for own in file.labels]
-    if not any(numbers):
+    rows = encoded_by_spelling(file.labels, target)
+    if not len(rows.indices):
         found, known = next(filter(None, file.labels))[:1], target.classes[:1].tolist()
         unknown = f"{file.path}: no label that the classifier knows: it has labels like {found}, not like {known}"
         warnings.warn(f"{unknown}; each counts as a miss", UserWarning, stacklevel=4)
-    indptr = np.concatenate(([0], np.cumsum([len(own) for own in numbers], dtype=np.int64)))
-    return target.rows(np.fromiter(chain.from_iterable(numbers), np.int64), indptr)
+    return rows

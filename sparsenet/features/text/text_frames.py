@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,30 @@ from sparsenet.features.text.table_columns import KnownColumns
 TEXT, TARGET = "text", "label"
 
 
+class DictRows:
+    """Rows as dicts, read like a data frame: ``rows[column]`` is a list of cells."""
+
+    def __init__(self, rows: Sequence[Mapping[Any, Any]]) -> None:
+        self.rows = rows
+        self.columns = list(dict.fromkeys(key for row in rows for key in row))
+
+    def __getitem__(self, column: Any) -> list[Any]:
+        lacking = next((row for row, own in enumerate(self.rows) if column not in own), None)
+        if lacking is not None:
+            there = ", ".join(map(repr, self.rows[lacking]))
+            raise ValueError(f"row {lacking} of X has no key {column!r}; there are {there or 'none'}")
+        return [row[column] for row in self.rows]
+
+
+def framed(X: Any) -> Any:
+    """Return a dict, or a list of dicts, as a frame; anything else unchanged."""
+    if isinstance(X, Mapping):
+        return DictRows([X])
+    if isinstance(X, list | tuple) and X and all(isinstance(row, Mapping) for row in X):
+        return DictRows(X)
+    return X
+
+
 def labelled_columns(
     X: Any, y: Any, text: Any, target: Any, more: dict[str, Any]
 ) -> tuple[Any, Any, KnownColumns | None]:
@@ -24,6 +48,7 @@ def labelled_columns(
     for files, which must be None.
     """
     refuse_values("target", target, "X")
+    X = framed(X)
     texts, names = text_columns(text, of_frame=True), _names(X)
     is_default = texts == [TEXT]
     if lazily(X) and (y is None or not is_default):
@@ -35,7 +60,7 @@ def labelled_columns(
         _refuse_unused({"target": None if target == TARGET else target}, "files, and data frames without y")
     if y is None:
         return _with_labels(X, names, texts, target)
-    if is_default and (len(names) == 1 or TEXT not in names):
+    if is_default and (len(names) == 1 or TEXT not in names) and not isinstance(X, DictRows):
         return X, y, None
     _check(names, "text", texts, "name them")
     return _texts(X, texts), y, _known(texts, None)
@@ -63,20 +88,25 @@ def _known(texts: list[Any], target: Any) -> KnownColumns:
 
 
 def texts_in(X: Any, known: KnownColumns | None) -> Any:
-    """Return the texts of a data frame, from the columns that a model learnt from.
+    """Return the texts of a data frame, a dict or a list of dicts, from the columns that a model learnt from.
 
     Return X unchanged if it is not a frame, or if it has one column and the model learnt from one: its name may differ.
     """
+    X = framed(X)
     names = _names(X)
-    if known is None or not names or (len(names) == len(known["text"]) == 1 and names != known["text"]):
+    is_rows = isinstance(X, DictRows)
+    if is_rows and known is None:
+        raise ValueError("X holds dicts, and the model learnt from no columns with names: pass texts")
+    other_name = known is not None and len(names) == len(known["text"]) == 1 and names != known["text"]
+    if known is None or not names or (other_name and not is_rows):
         return X
     _check(names, "text", known["text"], f"the model learnt from {quoted_names(known['text'], 'and')}")
     return _texts(X, known["text"])
 
 
 def frame_labels(X: Any, known: KnownColumns | None) -> Any:
-    """Return the column of labels that a model learnt from, of a data frame."""
-    target = None if known is None else known["target"]
+    """Return the column of labels that a model learnt from, of a data frame or dicts."""
+    X, target = framed(X), None if known is None else known["target"]
     if target is None or not _names(X):
         raise ValueError("y must be passed: only a file or data frame with the learnt column of labels may stand alone")
     _check(_names(X), "target", [target], f"the model learnt the labels from {target!r}; pass y instead")

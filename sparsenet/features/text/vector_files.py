@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import in_words
 from sparsenet.core.progress import parts_done
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.lines import Line, skip_blank, text_lines
@@ -138,6 +140,7 @@ def _read_tensor(path: Path, name: str | None) -> NDArray[Any]:
         raise DataError(str(path), None, f"the tensor {name!r} has an unknown type {kind!r} or a wrong size")
     raw = np.memmap(path, dtype, "r", start + begin, tuple(about["shape"]))
     if kind == BFLOAT16:
+        _check_memory(path, f"its {len(raw):,}", raw.size, raw.shape[1], available_memory())
         return (raw.astype(np.uint32) << 16).view(np.float32)
     return np.asarray(raw)
 
@@ -163,11 +166,18 @@ def _header(path: Path, *, max_bytes: int = 1 << 26) -> tuple[int, dict[str, Any
     return 8 + size, header
 
 
+def _check_memory(path: Path, vectors: str, n_numbers: int, dim: int, limit: int) -> None:
+    """Refuse a table in single precision that does not fit into memory together with its copy."""
+    if (needed := 8 * n_numbers) > limit:
+        take = f"{vectors} vectors of {dim} numbers take {in_words(needed)}, and there are {in_words(limit)}"
+        raise MemoryError(f"{path}: {take} of memory: keep the most frequent words, or use a .npy file in float16")
+
+
 def _read_lines(path: Path) -> tuple[F32, TextTokenizer]:
     """Read a text file with a word and its numbers on each line; a first line of two sizes is skipped."""
     words: list[str] = []
     rows: list[F32] = []
-    dim, size = 0, path.stat().st_size
+    dim, size, limit = 0, path.stat().st_size, available_memory()
     with parts_done(size, f"reading {path.name}", None) as on_bytes, open_source(str(path), on_bytes) as source:
         for line in skip_blank(text_lines(source), None):
             fields = line.text.rstrip().split(" ")
@@ -176,6 +186,7 @@ def _read_lines(path: Path) -> tuple[F32, TextTokenizer]:
             dim = dim or len(fields) - 1
             words.append(" ".join(fields[:-dim]) if dim else "")
             rows.append(_numbers(path, line, fields[-dim:], dim))
+            _check_memory(path, f"its first {len(rows):,}", len(rows) * dim, dim, limit)
     if not rows:
         raise DataError(str(path), None, "it holds no vectors: each line must have a word and its numbers")
     try:

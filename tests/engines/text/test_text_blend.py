@@ -11,9 +11,11 @@ import pytest
 
 import sparsenet
 from sparsenet import ModelError, TextClassifier, storage
-from sparsenet.engines.text.blend_fitting import MeasuredBlend
+from sparsenet.core.seeds import run_seed
+from sparsenet.engines.text.blend_fitting import MeasuredBlend, draw_for_blend
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_options import TextOptions
+from sparsenet.features.targets import Target
 from sparsenet.selection.choose import Rule
 from tests.support.interrupting import interrupted_in
 from tests.support.many_labels import planted
@@ -55,6 +57,18 @@ def test_learns_planted_labels(model):
 def test_single_words_are_the_features(model):
     assert model.fitted_.vocabulary.rules.word_ngrams == 1
     assert blend(word_ngrams=2, epochs=1).fit(*planted(200)).fitted_.vocabulary.rules.word_ngrams == 2
+
+
+def test_features_do_not_depend_on_texts_held_out_for_good():
+    texts, labels = planted(400)
+    held = draw_for_blend(Target.learn(labels)[1], 0.2, run_seed(run_seed(0))).points.held
+    changed = [np.array(own, object) for own in (texts, labels)]
+    for own in changed:
+        own[held] = own[np.roll(held, 1)]
+    model = blend(epochs=1, validation_fraction=0.2)
+    found = [model.fit(*own).fitted_.vocabulary for own in ((texts, labels), [own.tolist() for own in changed])]
+    assert (found[0].slots == found[1].slots).all()
+    assert (found[0].weights == found[1].weights).all()
 
 
 def test_answers_agree(model):
