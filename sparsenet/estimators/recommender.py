@@ -147,7 +147,9 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             Column of the times: dates, ISO strings, or numbers. Recommendations then depend on the order of events.
             Rows may be in any order. ``"auto"``: the column "time" or "timestamp" if the log has one. None: no times.
         weight : str or int, optional
-            Column of weights. Rows of weight 0 are left out; the size of the others changes no recommendation.
+            Column of amounts, such as plays, ratings or prices. Rows of 0 are left out. An item's amounts in a history
+            add up, and without a column each row is 1. A held-out part of the log decides whether items with larger
+            amounts count more, by the logarithm or as they are: see ``choices_["amounts"]``.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
             Format of a file; ``"auto"`` detects it by the name.
         quotes, delimiter, encoding : optional
