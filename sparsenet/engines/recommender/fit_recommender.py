@@ -198,11 +198,16 @@ def _n_factors(log: Interactions, options: RecommenderOptions) -> int:
     return min(options.n_factors, max(rules.shortest, rules.max_numbers // size))
 
 
-def _check_memory(log: Interactions, options: RecommenderOptions) -> None:
-    """Raise MemoryError before training if the lists and factors do not fit."""
+def memory_needed(log: Interactions, options: RecommenderOptions) -> int:
+    """Return about how many bytes training takes."""
     lists = 8 * 4 * min(log.n_items * _list_length(log, options), log.n_items**2)  # bytes of an entry, kinds and copies
     factors = 4 * (3 * log.n_items + log.n_users) * (_n_factors(log, options) + options.rules.spare)
-    needed, available = lists + factors + 64 * len(log), available_memory()
+    return lists + factors + 64 * len(log)
+
+
+def _check_memory(log: Interactions, options: RecommenderOptions) -> None:
+    """Raise MemoryError before training if the lists and factors do not fit."""
+    needed, available = memory_needed(log, options), available_memory()
     if needed > available:
         raise MemoryError(
             f"a recommender of {log.n_items:,} items and {log.n_users:,} users needs about {in_words(needed)}, and "
