@@ -300,7 +300,7 @@ def test_evaluate_agrees_with_the_metrics(model: Recommender, log: dict[str, Any
 def test_evaluate_splits_the_log(model: Recommender, split: str) -> None:
     found = model.evaluate(split=split, k=[3, 10])
     names = ["recall", "nDCG", "MRR", "coverage", "popularity_bias"]
-    assert [f"{name}@{k}" for k in (3, 10) for name in names] == list(found)[1:-3]
+    assert [f"{name}@{k}" for k in (3, 10) for name in names] == list(found)[1:-5]
     assert 0 < found["recall@3"] <= found["recall@10"] <= 1
     assert found == model.evaluate(split=split, k=(10, 3)), "one seed gives one split"
 
@@ -322,6 +322,25 @@ def test_unknown_items_count_as_missed(model: Recommender) -> None:
     found = model.evaluate(later, k=40)
     assert found["recall@40"] == 0
     assert found["unknown_items"] == 2
+    assert found["unknown_users"] == found["unknown_history"] == 0
+
+
+def test_counts_users_and_histories_that_are_left_out(model: Recommender) -> None:
+    later = {"user": ["u000", "who", "who", "else"], "item": ["brand new", "i00", "i01", "i02"]}
+    found = model.evaluate(later)
+    assert (found["users"], found["events"], found["unknown_users"]) == (1, 1, 2)
+    new = {"user": ["who"] * 6, "item": [f"new {n}" for n in range(6)], "time": range(6)}
+    found = model.evaluate(new, split="random")
+    assert found["unknown_items"] + found["unknown_history"] == 6
+    assert found["unknown_items"] == 1
+
+
+def test_allowed_items_fill_the_answers_of_each_user(model: Recommender) -> None:
+    asked, only = ["u000", "u001", "u002"], ["i03", "i07", "i11"]
+    found = model.recommend(asked, k=3, only=only, exclude_seen=False)
+    assert set(found["item"].tolist()) == set(only)
+    one_by_one = [model.recommend(user, k=3, only=only, exclude_seen=False)["item"].tolist() for user in asked]
+    assert sum(one_by_one, []) == found["item"].tolist()
 
 
 def test_evaluate_needs_something_new(model: Recommender, log: dict[str, Any]) -> None:
