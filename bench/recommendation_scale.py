@@ -67,6 +67,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "choices": {name: choice.why for name, choice in model.choices_.items()},
     }
     model.set_params(n_jobs=1)
+    assert model.users_ is not None
     rng = np.random.default_rng(1)
     asked = rng.choice(model.users_, N_SINGLE, replace=False)
     model.recommend(int(asked[0]))

@@ -22,8 +22,8 @@ class Held(NamedTuple):
     """Users' histories and held-out events; users have the same numbers in both.
 
     `truth` may have items that the model does not know, with higher numbers. `counts` are the users of each item of the
-    training log. `unknown_users` and `unknown_history` count users, and events of histories, that were left out since the
-    model does not know the user or the item.
+    training log. `unknown_users` and `unknown_history` count users, and events of histories, that were left out since
+    the model does not know the user or the item.
     """
 
     history: Interactions
