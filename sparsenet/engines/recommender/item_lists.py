@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from sparsenet import kernels
-from sparsenet.core.rows import Rows, as_matrix, by_row, transpose
+from sparsenet.core.rows import Rows, by_row, transpose
 from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, I16, I32, I64, Bools
@@ -109,6 +109,10 @@ class RelatedItems:
         return merged(list(self)[: 3 if self.is_timed else 2])
 
 
+#: Bits of a value in the sum of several lists: 16, and room for signs.
+_BITS = 20
+
+
 class MergedLists(NamedTuple):
     """Several lists of each item as one, in the types of the kernel.
 
@@ -133,14 +137,18 @@ def merged(lists: Sequence[Rows], n_rows: int = 1 << 16) -> MergedLists:
 
 
 def _merged(lists: Sequence[Rows]) -> MergedLists:
-    there = [as_matrix(Rows(rows.indptr, rows.indices, np.ones_like(rows.data), rows.width)) for rows in lists]
-    every = Rows.of(csr_array(sum(there[1:], there[0])))
-    shape = len(every), every.width
-    places = csr_array((np.arange(1, len(every.indices) + 1), every.indices, every.indptr), shape=shape)
-    values = np.zeros((len(every.indices), len(lists)), np.int16)
-    units = np.zeros((len(every), len(lists)), np.float32)
-    for n, (rows, own) in enumerate(zip(lists, there, strict=True)):
+    """Add the lists up, each with bits of its own in whole numbers of 64 bits."""
+    units, total = np.zeros((len(lists[0]), len(lists)), np.float32), None
+    for n, rows in enumerate(lists):
         units[:, n] = by_row(np.maximum, np.abs(rows.data), rows.indptr) / np.iinfo(np.int16).max
-        found = rows.data / np.repeat(np.maximum(units[:, n], np.float32(1e-30)), np.diff(rows.indptr))
-        values[places.multiply(own).tocsr().data.astype(np.int64) - 1, n] = np.rint(found)
-    return MergedLists(every.indptr, every.indices, values, units)
+        found = np.rint(rows.data / np.repeat(np.maximum(units[:, n], np.float32(1e-30)), np.diff(rows.indptr)))
+        own = found.astype(np.int64) << (_BITS * n)
+        matrix = csr_array((own, rows.indices, rows.indptr), shape=(len(rows), rows.width))
+        total = matrix if total is None else total + matrix
+    assert total is not None
+    rest, values = total.data, np.empty((total.nnz, len(lists)), np.int16)
+    half = 1 << (_BITS - 1)
+    for n in range(len(lists)):
+        low = ((rest + half) & (2 * half - 1)) - half
+        values[:, n], rest = low, (rest - low) >> _BITS
+    return MergedLists(total.indptr.astype(np.int64), total.indices.astype(np.int32), values, units)
