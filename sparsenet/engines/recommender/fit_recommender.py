@@ -200,7 +200,9 @@ def _n_factors(log: Interactions, options: RecommenderOptions) -> int:
 
 def memory_needed(log: Interactions, options: RecommenderOptions) -> int:
     """Return about how many bytes training takes."""
-    lists = 8 * 4 * min(log.n_items * _list_length(log, options), log.n_items**2)  # bytes of an entry, kinds and copies
+    kinds = 2 if log.times is None else 3
+    entry = kinds * (8 + 2 * (4 + 2 * kinds))  # in its own list, and merged: twice while blocks are put together
+    lists = entry * min(log.n_items * _list_length(log, options), log.n_items**2)
     factors = 4 * (3 * log.n_items + log.n_users) * (_n_factors(log, options) + options.rules.spare)
     return lists + factors + 64 * len(log)
 
