@@ -379,11 +379,11 @@ def recommend_items(
 ) -> None:
     """Recommend k of N items to each user from the events of the history, the latest one last.
 
-    The amount of an item is that of its last event; `fading` multiplies it once for each distinct later item, as the
+    The last event of an item has its amount; `fading` multiplies it once for each distinct later item, as the
     recent amount. A row of the lists has related items of an item, with values in `list_units` (N, s) by the walk, the
     regression and, if s is 3, the successors. An item reached from a history has five sums, weighted by amounts: walk
     and regression, both again and the successors by recent amounts; the last three need s = 3. Candidates are the
-    `n_candidates` unseen items of the highest positive sum of ``mixing * sums * factors``, then those of `fallback` in
+    `n_candidates` unseen items of the highest positive sum of ``mixing * sums * factors``, then items of `fallback` in
     their order, which has distinct items with factors above 0. Unless `exclude_seen`, items of the history are added.
 
     The nine scores of a candidate are the two sums by amounts; the product of its vector with the sum of the vectors of

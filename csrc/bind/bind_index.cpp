@@ -121,7 +121,7 @@ void bind_recommend_items(Array indptr, Array items, Array amounts, Array list_i
   const Matrix<int32_t> out_items_(out_items, "out_items");
   const Matrix<float> out_scores_(out_scores, "out_scores");
   const View<float, 3> out_parts_(out_parts, "out_parts");
-  RecommendIn in = {};
+  RecommendingIn in = {};
   in.n = indptr_.n_rows();
   in.n_items = trend_.size();
   in.width = vectors_.cols();

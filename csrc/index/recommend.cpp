@@ -25,7 +25,7 @@ class Reached {
  public:
   // Makes room for the work on a user, and returns how many slots there are room for. It may run out of memory, so it
   // comes before anything is written.
-  int64_t prepare(const RecommendIn& in, int64_t user) {
+  int64_t prepare(const RecommendingIn& in, int64_t user) {
     int64_t room = std::min(in.n_fallback, in.n_candidates);
     for (int64_t e = in.indptr[user]; e < in.indptr[user + 1]; ++e) {
       const int32_t item = in.items[e];
@@ -41,7 +41,7 @@ class Reached {
     return needed;
   }
   // Gives each distinct item of a history a slot, from the latest event back, and counts its events.
-  int64_t add_history(const RecommendIn& in, int64_t user, std::vector<float>& amounts) {
+  int64_t add_history(const RecommendingIn& in, int64_t user, std::vector<float>& amounts) {
     amounts.clear();
     for (int64_t e = in.indptr[user + 1] - 1; e >= in.indptr[user]; --e) {
       const int64_t before = count_;
@@ -57,7 +57,7 @@ class Reached {
   // Adds the list of an item: its walk and regression times `amount`, and with times also these and the successors
   // times `recent`.
   template <int n_sums>
-  void add_list(const RecommendIn& in, int32_t item, float amount, float recent) {
+  void add_list(const RecommendingIn& in, int32_t item, float amount, float recent) {
     constexpr bool is_timed = n_sums > kUntimedSums;
     constexpr int n_values = is_timed ? 3 : 2;
     // Local copies: the compiler cannot know that writing slots leaves the members unchanged.
@@ -113,8 +113,7 @@ class Reached {
 // Finds a bound that at least k positive scores reach, and few more, by counting scores by their leading bits.
 class Bound {
  public:
-  // Returns the bound for the k best of n scores, none of which is negative; the lowest positive number if fewer are
-  // positive.
+  // Returns the bound for the k best of n scores from 0 on; the lowest positive number if fewer are positive.
   float of(const float* scores, int64_t n, int64_t k) {
     int32_t* counts = counts_;
     std::memset(counts, 0, sizeof counts_);
@@ -146,7 +145,7 @@ struct Workspace {
   std::vector<ScoredLabel> ranked;
 
   // Makes room for the work on a user, as `Reached::prepare` does.
-  void prepare(const RecommendIn& in, int64_t user_number) {
+  void prepare(const RecommendingIn& in, int64_t user_number) {
     const int64_t n_events = in.indptr[user_number + 1] - in.indptr[user_number];
     const auto n_chosen = static_cast<size_t>(std::min(in.n_candidates + n_events, in.n_items));
     const auto room = static_cast<size_t>(reached.prepare(in, user_number));
@@ -163,7 +162,7 @@ struct Workspace {
 
 // Adds up the lists of all items of a history.
 template <int n_sums>
-void follow_lists(const RecommendIn& in, int64_t n_seen, const std::vector<float>& amounts, Reached& reached) {
+void follow_lists(const RecommendingIn& in, int64_t n_seen, const std::vector<float>& amounts, Reached& reached) {
   constexpr int64_t n_values = n_sums > kUntimedSums ? 3 : 2;
   float recency = 1.0f;
   for (int64_t s = 0; s < n_seen; ++s) {
@@ -181,7 +180,7 @@ void follow_lists(const RecommendIn& in, int64_t n_seen, const std::vector<float
 
 // Lists the slots with the best positive sums, whose factor is not 0.
 template <int n_sums>
-void propose(const RecommendIn& in, int64_t n_seen, Workspace& work) {
+void propose(const RecommendingIn& in, int64_t n_seen, Workspace& work) {
   const int64_t count = work.reached.count();
   const int32_t* ids = work.reached.ids();
   const float* sums = work.reached.sums();
@@ -207,7 +206,7 @@ void propose(const RecommendIn& in, int64_t n_seen, Workspace& work) {
 }
 
 // Lists the candidates and their slots: the proposed ones, then fallback items, then the history unless it is excluded.
-void choose_candidates(const RecommendIn& in, int64_t n_seen, Workspace& work) {
+void choose_candidates(const RecommendingIn& in, int64_t n_seen, Workspace& work) {
   Reached& reached = work.reached;
   const auto count = static_cast<int64_t>(reached.count());
   float* proposed = work.proposed.data();
@@ -228,7 +227,7 @@ void choose_candidates(const RecommendIn& in, int64_t n_seen, Workspace& work) {
 }
 
 // Computes the products of candidates with the sum of the vectors of a history.
-void score_vectors(const RecommendIn& in, int64_t n_seen, Workspace& work) {
+void score_vectors(const RecommendingIn& in, int64_t n_seen, Workspace& work) {
   const auto n = static_cast<int64_t>(work.ids.size());
   work.products.resize(static_cast<size_t>(n));
   work.user.assign(static_cast<size_t>(in.width), 0.0f);
@@ -237,9 +236,9 @@ void score_vectors(const RecommendIn& in, int64_t n_seen, Workspace& work) {
   kernels().dot_bytes(work.user.data(), in.vectors, in.width, work.ids.data(), n, work.products.data());
 }
 
-// Computes all scores of the candidates: those of lists and vectors are divided by their largest value.
+// Computes all scores of the candidates. Scores of lists and vectors are divided by their largest value.
 template <int n_sums>
-void score_candidates(const RecommendIn& in, int64_t n_seen, int64_t n_events, Workspace& work) {
+void score_candidates(const RecommendingIn& in, int64_t n_seen, int64_t n_events, Workspace& work) {
   const auto n = static_cast<int64_t>(work.chosen.size());
   work.parts.assign(static_cast<size_t>(n * kItemScores), 0.0f);
   float largest[kItemScores];
@@ -265,8 +264,8 @@ void score_candidates(const RecommendIn& in, int64_t n_seen, int64_t n_events, W
 }
 
 // Writes the k best candidates of a user.
-void write_best(const RecommendIn& in, int64_t user, int64_t k, Workspace& work, int32_t* out_items, float* out_scores,
-                float* out_parts) {
+void write_best(const RecommendingIn& in, int64_t user, int64_t k, Workspace& work, int32_t* out_items,
+                float* out_scores, float* out_parts) {
   const auto n = static_cast<int64_t>(work.chosen.size());
   std::vector<ScoredLabel>& ranked = work.ranked;
   ranked.clear();
@@ -294,7 +293,7 @@ void write_best(const RecommendIn& in, int64_t user, int64_t k, Workspace& work,
 }
 
 template <int n_sums>
-void find_candidates(const RecommendIn& in, int64_t user, Workspace& work) {
+void find_candidates(const RecommendingIn& in, int64_t user, Workspace& work) {
   const int64_t n_seen = work.reached.add_history(in, user, work.amounts);
   follow_lists<n_sums>(in, n_seen, work.amounts, work.reached);
   propose<n_sums>(in, n_seen, work);
@@ -303,7 +302,7 @@ void find_candidates(const RecommendIn& in, int64_t user, Workspace& work) {
   score_candidates<n_sums>(in, n_seen, in.indptr[user + 1] - in.indptr[user], work);
 }
 
-void recommend_to(const RecommendIn& in, int64_t user, int64_t k, Workspace& work, int32_t* out_items,
+void recommend_to(const RecommendingIn& in, int64_t user, int64_t k, Workspace& work, int32_t* out_items,
                   float* out_scores, float* out_parts) {
   work.prepare(in, user);
   if (in.is_timed)
@@ -316,7 +315,7 @@ void recommend_to(const RecommendIn& in, int64_t user, int64_t k, Workspace& wor
 
 }  // namespace
 
-void recommend_items(const RecommendIn& in, int64_t k, int32_t* out_items, float* out_scores, float* out_parts,
+void recommend_items(const RecommendingIn& in, int64_t k, int32_t* out_items, float* out_scores, float* out_parts,
                      int threads) {
   parallel_blocks(in.n, kGrain, threads, [&](int64_t first, int64_t last) {
     static thread_local Workspace work;

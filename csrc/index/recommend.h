@@ -11,7 +11,7 @@ constexpr int64_t kItemScores = 9;
 // The sums over lists that propose candidates.
 constexpr int64_t kListSums = 5;
 
-struct RecommendIn {
+struct RecommendingIn {
   int64_t n, n_items, width;
   const int64_t* indptr;       // the events of each user
   const int32_t* items;        // of each event, the latest one last
@@ -36,7 +36,7 @@ struct RecommendIn {
 
 // Writes the k best items of each user, best first, padded with -1 and minus infinity, and unless `out_parts` is null
 // the scores of each, padded with zeros.
-void recommend_items(const RecommendIn& in, int64_t k, int32_t* out_items, float* out_scores, float* out_parts,
+void recommend_items(const RecommendingIn& in, int64_t k, int32_t* out_items, float* out_scores, float* out_parts,
                      int threads);
 
 }  // namespace sparsenet

@@ -149,7 +149,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         weight : str or int, optional
             Column of amounts, such as plays, ratings or prices. Rows of 0 are left out. An item's amounts in a history
             add up, and without a column each row is 1. A held-out part of the log decides whether items with larger
-            amounts count more, by the logarithm or as they are: see ``choices_["amounts"]``.
+            amounts count more, by the logarithm or in proportion: see ``choices_["amounts"]``.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
             Format of a file; ``"auto"`` detects it by the name.
         quotes, delimiter, encoding : optional

@@ -15,7 +15,7 @@ from sparsenet.selection.holdout import Holdout
 
 LogSplit = Literal["last", "time", "random"]
 SPLITS = ("last", "time", "random")
-#: How weights count in a history: not at all, by their logarithm, or as they are.
+#: How weights count in a history: not at all, by their logarithm, or in proportion.
 AMOUNTS = ("ignored", "log", "linear")
 
 
