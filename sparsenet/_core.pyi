@@ -353,6 +353,48 @@ def neighbor_votes(
 ) -> None:
     """Compute the `wanted` entries (n, c) of the sparse product of neighbors (n, m) and labels (m, n_labels)."""
 
+def recommend_items(
+    indptr: I64,
+    items: I32,
+    amounts: F32,
+    list_indptr: I64,
+    list_items: I32,
+    list_values: NDArray[np.int16],
+    list_units: F32,
+    vectors: NDArray[np.int8],
+    inward: F32,
+    outward: F32,
+    factors: F32,
+    trend: F32,
+    fallback: I32,
+    weights: F32,
+    mixing: F32,
+    fading: float,
+    n_candidates: int,
+    exclude_seen: bool,
+    out_items: I32,
+    out_scores: F32,
+    out_parts: F32,
+    threads: int,
+) -> None:
+    """Recommend k of N items to each user from the events of the history, the latest one last.
+
+    The last event of an item has its amount; `fading` multiplies it once for each distinct later item, as the
+    recent amount. A row of the lists has related items of an item, with values in `list_units` (N, s) by the walk, the
+    regression and, if s is 3, the successors. An item reached from a history has five sums, weighted by amounts: walk
+    and regression, both again and the successors by recent amounts; the last three need s = 3. Candidates are the
+    `n_candidates` unseen items of the highest positive sum of ``mixing * sums * factors``, then items of `fallback` in
+    their order, which has distinct items with factors above 0. Unless `exclude_seen`, items of the history are added.
+
+    The nine scores of a candidate are the two sums by amounts; the product of its vector with the sum of the vectors of
+    the history times ``amounts * inward``, times its `outward`; and the three recent sums: these six are multiplied by
+    its factor, negative ones are 0, and each is divided by its largest value among the candidates. Then its `trend`,
+    ``fading ** slot`` for the item of a history with `slot` later distinct items, and its share of the events; the last
+    two are 0 for others. `out_items` (n, k) and `out_scores` (n, k) have the best candidates by ``weights @ scores``,
+    ties by number, padded with -1 and minus infinity. `out_parts` (n, k, 9) has their scores, padded with 0, or is
+    empty, (0, k, 9).
+    """
+
 # --- hashing: see index/hashing/ ---------------------------------------------------------------------------------
 # Symbols: t tables with a power of two of buckets each; s slots. Codes are integers below the number of buckets.
 

@@ -1,6 +1,7 @@
-// Bindings of index/predict_topk.h, index/shortlist.h and index/neighbors.h.
+// Bindings of index/predict_topk.h, index/shortlist.h, index/neighbors.h and index/recommend.h.
 #include "../index/neighbors.h"
 #include "../index/predict_topk.h"
+#include "../index/recommend.h"
 #include "../index/shortlist.h"
 #include "arrays.h"
 
@@ -103,6 +104,60 @@ void bind_neighbor_votes(Array indptr, Array indices, Array data, Array label_in
   neighbor_votes(neighbors, wanted_.rows(), labels, n_labels, wanted_.data(), wanted_.cols(), out_.data(), threads);
 }
 
+void bind_recommend_items(Array indptr, Array items, Array amounts, Array list_indptr, Array list_items,
+                          Array list_values, Array list_units, Array vectors, Array inward, Array outward,
+                          Array factors, Array trend, Array fallback, Array weights, Array mixing, float fading,
+                          int64_t n_candidates, bool exclude_seen, Array out_items, Array out_scores, Array out_parts,
+                          int threads) {
+  const Pointers indptr_(indptr, "indptr");
+  const Vector<const int32_t> items_(items, "items"), fallback_(fallback, "fallback");
+  const Vector<const float> amounts_(amounts, "amounts"), inward_(inward, "inward"), outward_(outward, "outward"),
+      factors_(factors, "factors"), trend_(trend, "trend"), weights_(weights, "weights"), mixing_(mixing, "mixing");
+  const Matrix<const int8_t> vectors_(vectors, "vectors");
+  const Pointers list_indptr_(list_indptr, "list_indptr");
+  const Vector<const int32_t> list_items_(list_items, "list_items");
+  const Matrix<const int16_t> list_values_(list_values, "list_values");
+  const Matrix<const float> list_units_(list_units, "list_units");
+  const Matrix<int32_t> out_items_(out_items, "out_items");
+  const Matrix<float> out_scores_(out_scores, "out_scores");
+  const View<float, 3> out_parts_(out_parts, "out_parts");
+  RecommendingIn in = {};
+  in.n = indptr_.n_rows();
+  in.n_items = trend_.size();
+  in.width = vectors_.cols();
+  const Csr events = csr_view(indptr_, items_, amounts_);
+  in.indptr = events.indptr, in.items = events.indices, in.amounts = events.data;
+  in.list_indptr = list_indptr_.require(0, in.n_items + 1, "length of trend + 1").data();
+  in.list_items = list_items_.require_room(list_indptr_.last()).data();
+  in.is_timed = list_units_.cols() == 3;
+  if (!in.is_timed) list_units_.require(1, 2, "walk and regression, or 3 with successors");
+  in.list_units = list_units_.require(0, in.n_items, "length of trend").data();
+  list_values_.require(1, list_units_.cols(), "columns of list_units");
+  in.list_values = list_values_.require_room(list_indptr_.last() * list_units_.cols()).data();
+  in.vectors = vectors_.require(0, in.n_items, "length of trend").data();
+  in.inward = inward_.require(0, in.n_items, "length of trend").data();
+  in.outward = outward_.require(0, in.n_items, "length of trend").data();
+  in.factors = factors_.require(0, in.n_items, "length of trend").data();
+  in.trend = trend_.data();
+  in.fallback = fallback_.data();
+  in.n_fallback = fallback_.size();
+  in.weights = weights_.require(0, kItemScores, "scores of an item").data();
+  in.mixing = mixing_.require(0, kListSums, "sums of lists").data();
+  in.fading = fading;
+  in.n_candidates = n_candidates;
+  in.exclude_seen = exclude_seen;
+  out_items_.require(0, in.n, "users");
+  out_scores_.require(0, in.n, "users").require(1, out_items_.cols(), "columns of out_items");
+  const bool has_parts = out_parts_.rows() > 0;
+  if (has_parts) out_parts_.require(0, in.n, "users").require(1, out_items_.cols(), "columns of out_items");
+  out_parts_.require(2, kItemScores, "scores of an item");
+  require_at_least_one("n_candidates", n_candidates);
+  require_threads(threads);
+  GilRelease release;
+  recommend_items(in, out_items_.cols(), out_items_.data(), out_scores_.data(), has_parts ? out_parts_.data() : nullptr,
+                  threads);
+}
+
 }  // namespace
 
 void bind_index(py::module_& core) {
@@ -116,6 +171,10 @@ void bind_index(py::module_& core) {
            "index_weights"_a, "n_others"_a, "most"_a, "out_points"_a, "out_products"_a, "threads"_a);
   core.def("neighbor_votes", bind_neighbor_votes, "indptr"_a, "indices"_a, "data"_a, "label_indptr"_a, "label_ids"_a,
            "label_weights"_a, "n_labels"_a, "wanted"_a, "out"_a, "threads"_a);
+  core.def("recommend_items", bind_recommend_items, "indptr"_a, "items"_a, "amounts"_a, "list_indptr"_a, "list_items"_a,
+           "list_values"_a, "list_units"_a, "vectors"_a, "inward"_a, "outward"_a, "factors"_a, "trend"_a, "fallback"_a,
+           "weights"_a, "mixing"_a, "fading"_a, "n_candidates"_a, "exclude_seen"_a, "out_items"_a, "out_scores"_a,
+           "out_parts"_a, "threads"_a);
 }
 
 }  // namespace sparsenet

@@ -106,6 +106,10 @@ using csr_matmul = void(Csr csr, const float* dense, int64_t width, float* out, 
 using dot_rows = void(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first,
                       int64_t count, float* out);
 
+// out[j] = x . row ids[j] of a matrix of 8 bits.
+using dot_bytes = void(const float* x, const int8_t* matrix, int64_t width, const int32_t* ids, int64_t count,
+                       float* out);
+
 // --- the wide path, for active labels [begin, end) ---
 // slots[f] is the slot of feature f, or -1 if the batch lacks it. Writes the touched weights of all labels one after
 // another, from positions[0] and touched_slots[0] on, and their number for each label. There must be room for the whole
@@ -165,6 +169,7 @@ using block_maxima = void(const float* scores, int64_t n, int64_t block, float* 
 #define SPARSENET_FOR_EACH_KERNEL(DO) \
   DO(csr_matmul)                      \
   DO(dot_rows)                        \
+  DO(dot_bytes)                       \
   DO(wide_touch)                      \
   DO(wide_forward)                    \
   DO(wide_gradient)                   \

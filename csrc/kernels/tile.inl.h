@@ -187,3 +187,28 @@ void dot_rows(const float* x, const float* weight, int64_t width, const int32_t*
     out[j] = dot(x, row(j), width);
   }
 }
+
+void dot_bytes(const float* x, const int8_t* matrix, int64_t width, const int32_t* ids, int64_t count, float* out) {
+  constexpr int64_t kAbreast = 4, kAhead = 16;  // rows: each part of x is read once for all rows abreast
+  const auto row = [=](int64_t j) { return matrix + ids[j] * width; };
+  int64_t j = 0;
+  for (; j + kAbreast <= count; j += kAbreast) {
+    for (int64_t ahead = j + kAhead; ahead < j + kAhead + kAbreast && ahead < count; ++ahead)
+      for (int64_t c = 0; c < width; c += 64) prefetch(row(ahead) + c);
+    const int8_t *a = row(j), *b = row(j + 1), *c = row(j + 2), *d = row(j + 3);
+    float u = 0, v = 0, w = 0, y = 0;
+    for (int64_t k = 0; k < width; ++k) {
+      u += x[k] * static_cast<float>(a[k]);
+      v += x[k] * static_cast<float>(b[k]);
+      w += x[k] * static_cast<float>(c[k]);
+      y += x[k] * static_cast<float>(d[k]);
+    }
+    out[j] = u, out[j + 1] = v, out[j + 2] = w, out[j + 3] = y;
+  }
+  for (; j < count; ++j) {
+    const int8_t* own = row(j);
+    float sum = 0;
+    for (int64_t k = 0; k < width; ++k) sum += x[k] * static_cast<float>(own[k]);
+    out[j] = sum;
+  }
+}

@@ -96,13 +96,18 @@ def describe_measures(scores: Mapping[str, Any]) -> str:
     lines.append(f"{count(scores['users'], 'user')}, {count(scores['events'], 'held-out item')}{seconds}")
     if scores["unknown_items"]:
         lines.append(f"{count(scores['unknown_items'], 'held-out item')} unknown to the model, counted as missed")
+    if scores["unknown_users"]:
+        lines.append(f"{count(scores['unknown_users'], 'user')} unknown to the model, left out")
+    if scores["unknown_history"]:
+        lines.append(f"{count(scores['unknown_history'], 'event')} of histories with unknown items, left out")
     return "\n".join(lines)
 
 
 def predict(given: SimpleNamespace) -> Iterator[str]:
     """Yield lines of recommendations: for users by name, for baskets, or for the users of a log."""
     model = _load(given)
-    how: dict[str, Any] = {"k": given.k, "exclude_seen": not given.include_seen}
+    named_items = {name: _items(model, getattr(given, name), given) for name in ("only", "exclude")}
+    how: dict[str, Any] = {"k": given.k, "exclude_seen": not given.include_seen} | named_items
     named = given.input_format if given.input_format != "auto" else text_format(given.data)
     if named in (None, "lines") or given.baskets:
         ask = _for_baskets if given.baskets else _for_users
@@ -119,6 +124,18 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
     found = model.recommend(history=os.fspath(given.data), **how, **file_of(given, "input_format"))
     answers = _grouped(found, "user")
     yield from (_line(given.format, own, user) for user, own in answers.items())
+
+
+def _items(model: Recommender, value: str | None, given: SimpleNamespace) -> list[Any] | None:
+    """Return the items that an option names: in a file, one a line, or in a list."""
+    if value is None:
+        return None
+    kind = model.items_.dtype.kind
+    if not os.path.isfile(value):
+        return [_name(part, kind, "the list", 1) for part in value.split(given.delimiter or ",")]
+    with open_source(value) as source:
+        lines = skip_blank(text_lines(source, blocks=line_blocks(source, may_be_empty=True)), SkippedLines().add)
+        return [_name(line.text, kind, source.name, line.number) for line in lines]
 
 
 def _for_users(

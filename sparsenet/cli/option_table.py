@@ -272,7 +272,8 @@ def table() -> tuple[CommandOption, ...]:
             shown="the column time or timestamp, if present", **_log,
         ),
         CommandOption(
-            "weight", "COLUMN", "Column of amounts: rows with 0 are left out.", shown="all rows count", **_log
+            "weight", "COLUMN", "Column of amounts, such as plays or ratings. Rows with 0 are left out. A held-out "
+            "part decides whether items with larger amounts count more.", shown="each row is 1", **_log,
         ),
         flag(
             "keep_users", "Keep the names and histories of the users in the model, to recommend by name.",
@@ -290,6 +291,14 @@ def table() -> tuple[CommandOption, ...]:
         flag(
             "include_seen", "Also recommend items that a user already has.", commands=("evaluate", "predict"),
             default=False, **_log,
+        ),
+        CommandOption(
+            "only", "ITEMS", "Recommend only these items: a file with a name on each line, or names separated by "
+            "commas or --delimiter.", commands=("predict",), shown="all items", **_log,
+        ),
+        CommandOption(
+            "exclude", "ITEMS", "Never recommend these items; as for --only.", commands=("predict",), shown="none",
+            **_log,
         ),
         # --- tables with mixed columns ---
         CommandOption(

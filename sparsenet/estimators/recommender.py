@@ -147,7 +147,9 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             Column of the times: dates, ISO strings, or numbers. Recommendations then depend on the order of events.
             Rows may be in any order. ``"auto"``: the column "time" or "timestamp" if the log has one. None: no times.
         weight : str or int, optional
-            Column of weights. Rows of weight 0 are left out; the size of the others changes no recommendation.
+            Column of amounts, such as plays, ratings or prices. Rows of 0 are left out. An item's amounts in a history
+            add up, and without a column each row is 1. A held-out part of the log decides whether items with larger
+            amounts count more, by the logarithm or in proportion: see ``choices_["amounts"]``.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
             Format of a file; ``"auto"`` detects it by the name.
         quotes, delimiter, encoding : optional
@@ -297,8 +299,10 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         dict
             ``P@1``, and for each k ``recall@k``, ``nDCG@k``, ``MRR@k``, ``coverage@k`` (fraction of the items that are
             recommended to anyone) and ``popularity_bias@k`` (popularity of recommended items, relative to the items
-            that users took; see `sparsenet.metrics`). Also the numbers of users, events, and events with unknown items.
-            Events with unknown items count as missed.
+            that users took; see `sparsenet.metrics`). Then ``users`` and ``events``: how many were measured; an item
+            that a user took again counts once. ``unknown_items``: events among these with items that the model does not
+            know, which count as missed. ``unknown_users``: users of a later log that the model does not know, who are
+            left out. ``unknown_history``: events of histories, with a split, whose items are unknown and left out.
         """
         fitted, ks, exclude_seen = self.fitted_, as_ks(k), boolean("exclude_seen", exclude_seen)
         split = optional(choice, "split", split, SPLITS)

@@ -22,12 +22,15 @@ class Held(NamedTuple):
     """Users' histories and held-out events; users have the same numbers in both.
 
     `truth` may have items that the model does not know, with higher numbers. `counts` are the users of each item of the
-    training log.
+    training log. `unknown_users` and `unknown_history` count users, and events of histories, that were left out since
+    the model does not know the user or the item.
     """
 
     history: Interactions
     truth: Interactions
     counts: I64
+    unknown_users: int = 0
+    unknown_history: int = 0
 
 
 def measure(
@@ -55,7 +58,8 @@ def measure(
         found[f"coverage@{k}"] = metrics.coverage_at_k(filled, k, n_items)
         found[f"popularity_bias@{k}"] = metrics.popularity_bias_at_k(truth, filled, k, counts)
     unknown = int(np.count_nonzero(truth.indices >= n_items))
-    return found | {"users": len(users), "events": truth.nnz, "unknown_items": unknown}
+    left_out = {"unknown_users": held.unknown_users, "unknown_history": held.unknown_history}
+    return found | {"users": len(users), "events": truth.nnz, "unknown_items": unknown} | left_out
 
 
 def second_model(
@@ -111,7 +115,8 @@ def parts_of(events: Interactions, split: str, seed: int, counts: I64) -> Held:
     """Return the parts of a log, of any users, to predict one from the other; `counts` has an entry for each item."""
     strategy: Any = split
     learnt, held = events.split(strategy, seed)
-    return Held(known_items(learnt, len(counts)), held, counts)
+    history = known_items(learnt, len(counts))
+    return Held(history, held, counts, unknown_history=len(learnt) - len(history))
 
 
 def later(log: Log, found: Log, items: NDArray[Any], counts: I64) -> Held:
@@ -126,7 +131,7 @@ def later(log: Log, found: Log, items: NDArray[Any], counts: I64) -> Held:
     own = users[events.users]
     kept = own >= 0
     truth = Interactions.of(own[kept], events.items[kept], None, None, len(log.users), events.n_items)
-    return Held(log.interactions, truth, counts)
+    return Held(log.interactions, truth, counts, unknown_users=int(np.count_nonzero(users < 0)))
 
 
 def as_ks(k: Any) -> list[int]:

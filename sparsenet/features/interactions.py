@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, by_row
 from sparsenet.kernels.types import F32, F64, I32, I64, Bools
 from sparsenet.selection.holdout import Holdout
 
 LogSplit = Literal["last", "time", "random"]
 SPLITS = ("last", "time", "random")
+#: How weights count in a history: not at all, by their logarithm, or in proportion.
+AMOUNTS = ("ignored", "log", "linear")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,19 @@ class Interactions:
         matrix = csr_array((values, self.items, self.starts), shape=shape, copy=True)
         matrix.sum_duplicates()  # in place
         return Rows.of(matrix, keep_zeros=True)
+
+    def amounts(self, how: str, unit: float) -> F32:
+        """Return the amount of each event's item: the item's summed weights relative to the largest of the user.
+
+        `how` is one of `AMOUNTS`; ``"log"`` takes the logarithm of 1 plus the sum in units.
+        """
+        if how == "ignored" or not len(self):
+            return np.ones(len(self), np.float32)
+        _, of_event = np.unique(self.users.astype(np.int64) * self.n_items + self.items, return_inverse=True)
+        totals = np.bincount(of_event, self.weights.astype(np.float64))[of_event] / unit
+        totals = np.log1p(totals) if how == "log" else totals
+        largest = by_row(np.maximum, totals, self.starts)
+        return np.asarray(totals / largest[self.users], np.float32)
 
     def latest(self) -> Interactions:
         """Return the last event of each user with each item, in the order of events."""

@@ -96,6 +96,18 @@ def test_predicts_for_the_users_of_a_new_log(folder: Path) -> None:
     assert piped == found
 
 
+def test_only_and_exclude_name_items_in_a_file_or_a_list(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "stock.txt").write_text("i05\n\ni08\ni11\n")
+    stock, stdin = ("--only", tmp_path / "stock.txt"), "u07\n"
+    found = answers(folder / "shop", "-", *stock, "--include-seen", stdin=stdin)[0][1:]
+    assert sorted(cell.split(":")[0] for cell in found) == ["i05", "i08", "i11"]
+    found = answers(folder / "shop", "-", *stock, "--exclude", "i05, i11", "--include-seen", stdin=stdin)[0][1:]
+    assert [cell.split(":")[0] for cell in found] == ["i08"]
+    status, _, said = run("predict", folder / "shop", "-", "--exclude", "sofa", stdin=stdin.encode())
+    assert status == 1
+    assert "exclude holds 'sofa'" in said
+
+
 def test_jsonl_answers(folder: Path) -> None:
     status, shown, _ = run("predict", folder / "shop", "--format", "jsonl", "--k", "1", stdin=b"u07\n")
     assert status == 0

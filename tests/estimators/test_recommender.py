@@ -230,7 +230,9 @@ def test_a_matrix_has_numbers_as_names(log: dict[str, Any]) -> None:
     untimed = Recommender(random_state=0, n_jobs=1).fit({"user": users, "item": items})
     assert model.columns_ is None
     assert model.n_users_ == 121
-    assert same(model.recommend([3, 5], k=2), untimed.recommend([3, 5], k=2))
+    found, of_log = model.recommend([3, 5], k=2), untimed.recommend([3, 5], k=2)
+    assert found["item"].tolist() == of_log["item"].tolist()
+    assert found["score"] == pytest.approx(of_log["score"], rel=1e-5)  # the order of the sums differs
     assert model.recommend(120, k=2)["user"].tolist() == [120, 120]  # without a history: the most popular ones
     assert same(model.recommend(history=matrix[[3]], k=2) | {"user": 0}, model.recommend(3, k=2) | {"user": 0})
     wider = csr_array((np.ones(2), ([0, 1], [41, 3])), shape=(2, 42))
@@ -298,7 +300,7 @@ def test_evaluate_agrees_with_the_metrics(model: Recommender, log: dict[str, Any
 def test_evaluate_splits_the_log(model: Recommender, split: str) -> None:
     found = model.evaluate(split=split, k=[3, 10])
     names = ["recall", "nDCG", "MRR", "coverage", "popularity_bias"]
-    assert [f"{name}@{k}" for k in (3, 10) for name in names] == list(found)[1:-3]
+    assert [f"{name}@{k}" for k in (3, 10) for name in names] == list(found)[1:-5]
     assert 0 < found["recall@3"] <= found["recall@10"] <= 1
     assert found == model.evaluate(split=split, k=(10, 3)), "one seed gives one split"
 
@@ -320,6 +322,26 @@ def test_unknown_items_count_as_missed(model: Recommender) -> None:
     found = model.evaluate(later, k=40)
     assert found["recall@40"] == 0
     assert found["unknown_items"] == 2
+    assert found["unknown_users"] == found["unknown_history"] == 0
+
+
+def test_counts_users_and_histories_that_are_left_out(model: Recommender) -> None:
+    later = {"user": ["u000", "who", "who", "else"], "item": ["brand new", "i00", "i01", "i02"]}
+    found = model.evaluate(later)
+    assert (found["users"], found["events"], found["unknown_users"]) == (1, 1, 2)
+    new = {"user": ["who"] * 6, "item": [f"new {n}" for n in range(6)], "time": range(6)}
+    found = model.evaluate(new, split="random")
+    assert found["unknown_items"] + found["unknown_history"] == 6
+    assert found["unknown_items"] == 1
+
+
+def test_allowed_items_fill_the_answers_of_each_user(model: Recommender) -> None:
+    asked, only = ["u000", "u001", "u002"], ["i03", "i07", "i11"]
+    found = model.recommend(asked, k=3, only=only, exclude_seen=False)
+    assert set(found["item"].tolist()) == set(only)
+    for n, user in enumerate(asked):
+        alone = model.recommend(user, k=3, only=only, exclude_seen=False)
+        assert alone["item"].tolist() == found["item"].tolist()[3 * n : 3 * n + 3]
 
 
 def test_evaluate_needs_something_new(model: Recommender, log: dict[str, Any]) -> None:

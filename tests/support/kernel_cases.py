@@ -265,6 +265,30 @@ def neighbor_votes(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     yield Call("neighbor_votes", arguments | {"out": normal(rng, shape.n, 7)}, ("out",))
 
 
+def recommend_items(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    n_items, k = shape.labels + 1, 3
+    for n_values, exclude_seen, has_parts in ((2, True, True), (3, False, True), (3, True, False)):
+        events = csr(rng, shape.n, N_FEATURES)
+        items = rng.integers(0, n_items, len(events[1])).astype(np.int32)  # some more than once
+        lists = csr(rng, n_items, n_items, most=60)
+        arguments = {"indptr": events[0], "items": items, "amounts": np.abs(events[2])}
+        arguments |= {"list_indptr": lists[0], "list_items": lists[1]}
+        arguments["list_values"] = rng.integers(-99, 999, (len(lists[1]), n_values)).astype(np.int16)
+        arguments["list_units"] = np.abs(normal(rng, n_items, n_values)) / 500
+        arguments["vectors"] = rng.integers(-127, 128, (n_items, shape.width)).astype(np.int8)
+        arguments |= {name: np.abs(normal(rng, n_items)) + 0.1 for name in ("inward", "outward", "factors", "trend")}
+        arguments["factors"][rng.random(n_items) < 0.2] = 0
+        usable = np.flatnonzero(arguments["factors"]).astype(np.int32)
+        arguments |= {"fallback": rng.permutation(usable), "weights": np.abs(normal(rng, 9))}
+        arguments |= {"mixing": np.abs(normal(rng, 5)) + 0.1, "fading": 0.8, "n_candidates": 5}
+        if n_values == 2:
+            arguments["mixing"][2:] = 0
+        arguments |= {"exclude_seen": exclude_seen, "out_items": np.full((shape.n, k), -5, np.int32)}
+        arguments["out_scores"] = np.full((shape.n, k), np.nan, np.float32)
+        arguments["out_parts"] = np.full((shape.n if has_parts else 0, k, 9), np.nan, np.float32)
+        yield Call("recommend_items", arguments, ("out_items", "out_scores", "out_parts"))
+
+
 MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
     maker.__name__: maker
     for maker in (
@@ -284,6 +308,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
         wide_scores,
         nearest_points,
         neighbor_votes,
+        recommend_items,
         sgd_rows,
         adagrad_rows,
         adam_rows,

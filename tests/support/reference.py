@@ -401,6 +401,61 @@ def nearest_points(
     return {"out_points": points, "out_products": best}
 
 
+def recommend_items(
+    indptr: Array,
+    items: Array,
+    amounts: Array,
+    list_indptr: Array,
+    list_items: Array,
+    list_values: Array,
+    list_units: Array,
+    vectors: Array,
+    inward: Array,
+    outward: Array,
+    factors: Array,
+    trend: Array,
+    fallback: Array,
+    weights: Array,
+    mixing: Array,
+    fading: float,
+    n_candidates: int,
+    exclude_seen: bool,
+    out_items: Array,
+    out_parts: Array,
+) -> Outputs:
+    n, k = out_items.shape
+    n_items, n_kinds = len(trend), list_units.shape[1]
+    related = np.zeros((3, n_items, n_items))
+    for item, own in enumerate(ranges(list_indptr)):
+        related[:n_kinds, item, list_items[own]] = (double(list_values[own]) * double(list_units[item])).T
+    best, scores, parts = np.full((n, k), -1), np.full((n, k), -np.inf), np.zeros((n, k, 9))
+    for user, own in enumerate(ranges(indptr)):
+        seen = list(dict.fromkeys(items[own][::-1].tolist()))  # the latest one first
+        last = {item: amounts[own.start + j] for j, item in enumerate(items[own].tolist())}
+        amount, recency = np.array([last[item] for item in seen], float), fading ** np.arange(len(seen))
+        sums = [amount @ related[0, seen], amount @ related[1, seen]]
+        sums += [(amount * recency) @ related[kind, seen] * (n_kinds == 3) for kind in range(3)]
+        proposed = double(mixing) @ np.array(sums) * factors
+        proposed[seen] = 0
+        candidates = np.argsort(-proposed, kind="stable")[:n_candidates]
+        candidates = candidates[proposed[candidates] > 0].tolist()
+        others = [item for item in fallback.tolist() if item not in candidates and item not in seen]
+        candidates += others[: n_candidates - len(candidates)]
+        candidates += [item for item in seen if factors[item] > 0 and not exclude_seen]
+        history = (amount * inward[seen]) @ double(vectors)[seen]
+        found = np.array([*sums[:2], double(vectors) @ history * outward, *sums[2:]]) * factors
+        found = np.maximum(found[:, candidates], 0)
+        found = found / np.maximum(found.max(axis=1, initial=0, keepdims=True), 1e-30)
+        recent = [recency[seen.index(item)] if item in seen else 0 for item in candidates]
+        share = [np.mean(items[own] == item) if item in seen else 0 for item in candidates]
+        found = np.array([*found, double(trend)[candidates], recent, share])
+        totals = double(weights) @ found
+        order = np.lexsort((candidates, -totals))[:k]
+        best[user, : len(order)], scores[user, : len(order)] = np.array(candidates, int)[order], totals[order]
+        parts[user, : len(order)] = found[:, order].T
+    return {"out_items": best, "out_scores": scores, "out_parts": parts[: len(out_parts)]}
+
+
 def neighbor_votes(
     indptr: Array,
     indices: Array,

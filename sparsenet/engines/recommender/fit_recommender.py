@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.core.progress import parts_done
-from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows
 from sparsenet.engines.recommender.item_lists import (
+    RelatedItems,
     powers,
     scaled,
     transitions,
@@ -28,10 +27,10 @@ from sparsenet.engines.recommender.part_weights import (
     prior_weights,
     with_best,
 )
-from sparsenet.engines.recommender.recommender_parts import Queries, RecommenderParts
+from sparsenet.engines.recommender.recommender_parts import RecommenderParts
 from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.engines.recommender.spectrum import leading
-from sparsenet.features.interactions import Interactions, LogSplit
+from sparsenet.features.interactions import AMOUNTS, Interactions, LogSplit
 from sparsenet.kernels.types import F32, I32, I64, Bools
 from sparsenet.selection.choose import Decision
 from sparsenet.selection.newton import newton, softmax_loss
@@ -79,7 +78,7 @@ class FittedRecommender:
     weights : ndarray of shape (7,), float32
         The weights of the parts, in the order of `NAMES`.
     repeats : ndarray of shape (2,), float32
-        The weights of `RecommenderParts.repeats`, if seen items are not excluded.
+        The weights of the scores `OWN` of items that the user has taken.
     choices : mapping of str to Decision
     """
 
@@ -118,51 +117,17 @@ class FittedRecommender:
         items, scores : ndarray of shape (history.n_users, k)
             Padded with -1 and minus infinity.
         """
-        items = np.full((history.n_users, k), -1, np.int32)
-        scores = np.full((history.n_users, k), -np.inf, np.float32)
-        queries = self.parts.queries(history)
-        blocks = self._blocks(np.diff(queries.all.indptr), max(self.parts.rules.n_candidates, k))
-
-        def answer(users: I64) -> None:
-            found, values = self._rank(queries.take(users), k, exclude_seen, only)
-            items[users, : found.shape[1]], scores[users, : found.shape[1]] = found, values
-
-        if threads == 1 or len(blocks) == 1:
-            for users in blocks:
-                answer(users)
-            return items, scores
-        with ThreadPoolExecutor(threads) as pool:  # blocks do not depend on the number of threads
-            list(pool.map(answer, blocks))
-        return items, scores
-
-    def _blocks(self, n_seen: I64, n: int) -> list[I64]:
-        """Group users whose histories are about as long: they need about as many candidates."""
-        order, blocks = np.argsort(n_seen, kind="stable"), []
-        while len(order):
-            shortest = int(n_seen[order[0]])
-            own = order[: max(1, self.parts.rules.answer_cells // min(n + shortest, self.n_items or 1))]
-            own = own[: np.searchsorted(n_seen[own], shortest * 5 // 4 + 16, side="right")]
-            blocks.append(own)
-            order = order[len(own) :]
-        return blocks
-
-    def _rank(self, queries: Queries, k: int, exclude_seen: bool, only: Bools | None) -> tuple[I32, F32]:
-        """Propose items for each user, and return the k best of them."""
-        parts, n = self.parts, max(self.parts.rules.n_candidates, k)
-        items, valid = parts.propose(queries, n, self.weights, exclude_seen=exclude_seen, only=only, threads=1)
-        totals = parts.totals(queries, items, valid, self.weights, 1)
-        if not exclude_seen and self.repeats.any():
-            repeats = parts.repeats(queries, items)
-            totals += self.repeats[0] * repeats[..., 0] + self.repeats[1] * repeats[..., 1]
-        totals = np.where(valid, totals, np.float32(-np.inf))
-        items, totals = best_first(totals, k, items, totals)
-        return np.where(np.isneginf(totals), -1, items), totals
+        weights = np.concatenate((self.weights, self.repeats))
+        n_candidates = max(self.parts.rules.n_candidates, k)
+        how: dict[str, Any] = {"exclude_seen": exclude_seen, "only": only, "threads": threads}
+        found = self.parts.rank(history, k, n_candidates, weights, **how)
+        return found.items, found.scores
 
     def similar(self, items: I32, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k items most similar to each of `items`, best first, padded with -1 and minus infinity."""
         near, scores = np.full((len(items), k), -1, np.int32), np.full((len(items), k), -np.inf, np.float32)
         asked = np.asarray(items, np.int64)
-        own = self.parts.walk.take(asked)
+        own = self.parts.lists.walk.take(asked)
         own = scaled(own, np.ones(len(asked), np.float32), self.parts.scales)
         owners = np.repeat(np.arange(len(asked)), np.diff(own.indptr))
         order = np.lexsort((own.indices, -own.data, owners))
@@ -192,7 +157,8 @@ def fit(log: Interactions, options: RecommenderOptions, *, seed: int, threads: i
         shown = tuple(round(weight, 3) for weight in weights.tolist())
         return FittedRecommender(parts, weights, choices={"weights": Decision(shown, why)})
     factors = np.ascontiguousarray(parts.factors[:, : decided.choices["dimensions"].value])
-    parts = replace(parts, factors=factors, debias=decided.choices["debias"].value)
+    settings = {name: decided.choices[name].value for name in ("debias", "amounts")}
+    parts = replace(parts, factors=factors, **settings)
     return FittedRecommender(parts, *decided)
 
 
@@ -217,7 +183,9 @@ def _learn(
     timed = log.times is not None
     none = Rows(np.zeros(log.n_items + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), log.n_items)
     successors = transitions(log, length, rules) if timed else none
-    return RecommenderParts(near, regression, successors, factors, users_of, _trend(log, users_of), rules=rules)
+    lists, amounts = RelatedItems(near, regression, successors), log.histories().data
+    unit = float(np.median(amounts)) if len(amounts) else 1.0
+    return RecommenderParts(lists, factors, users_of, _trend(log, users_of), unit=unit, rules=rules)
 
 
 def _list_length(log: Interactions, options: RecommenderOptions) -> int:
@@ -230,11 +198,18 @@ def _n_factors(log: Interactions, options: RecommenderOptions) -> int:
     return min(options.n_factors, max(rules.shortest, rules.max_numbers // size))
 
 
+def memory_needed(log: Interactions, options: RecommenderOptions) -> int:
+    """Return about how many bytes training takes."""
+    kinds = 2 if log.times is None else 3
+    entry = kinds * (8 + 2 * (4 + 2 * kinds))  # in its own list, and merged: twice while blocks are put together
+    lists = entry * min(log.n_items * _list_length(log, options), log.n_items**2)
+    factors = 4 * (3 * log.n_items + log.n_users) * (_n_factors(log, options) + options.rules.spare)
+    return lists + factors + 64 * len(log)
+
+
 def _check_memory(log: Interactions, options: RecommenderOptions) -> None:
     """Raise MemoryError before training if the lists and factors do not fit."""
-    lists = 8 * 4 * min(log.n_items * _list_length(log, options), log.n_items**2)  # bytes of an entry, kinds and copies
-    factors = 4 * (3 * log.n_items + log.n_users) * (_n_factors(log, options) + options.rules.spare)
-    needed, available = lists + factors + 64 * len(log), available_memory()
+    needed, available = memory_needed(log, options), available_memory()
     if needed > available:
         raise MemoryError(
             f"a recommender of {log.n_items:,} items and {log.n_users:,} users needs about {in_words(needed)}, and "
@@ -278,17 +253,23 @@ def _decide(
     if measure(parts).n_informative < rules.fewest:
         return None
 
-    def with_dimensions(n: float) -> MeasuredParts:
-        return measure(replace(parts, factors=np.ascontiguousarray(parts.factors[:, : int(n)])))
+    def with_dimensions(n: int) -> MeasuredParts:
+        return measure(replace(parts, factors=np.ascontiguousarray(parts.factors[:, :n])))
 
     most = parts.factors.shape[1]
     sizes = [most, *(n for n in rules.dimensions if n < most)]
     choices["dimensions"], _ = with_best(sizes, with_dimensions, prior, rules.better)
     parts = replace(parts, factors=np.ascontiguousarray(parts.factors[:, : choices["dimensions"].value]))
-    choices["debias"], measured = with_best(
-        rules.debias, lambda debias: measure(parts.debiased(debias)), prior, rules.clearly_better
+    choices["debias"], _ = with_best(
+        rules.debias, lambda debias: measure(replace(parts, debias=debias)), prior, rules.clearly_better
     )
-    parts = parts.debiased(choices["debias"].value)
+    parts = replace(parts, debias=choices["debias"].value)
+    amounts = kept.histories().data
+    hows = AMOUNTS if len(amounts) and amounts.min() < amounts.max() else AMOUNTS[:1]
+    choices["amounts"], measured = with_best(
+        hows, lambda how: measure(replace(parts, amounts=how)), prior, rules.clearly_better
+    )
+    parts = replace(parts, amounts=choices["amounts"].value)
     weights, choices["weights"] = fit_weights_of_parts(measured, prior, rules.best, is_timed=parts.is_timed)
     repeats = _fit_repeats(parts, HeldOut.of(parts, kept, held, new_only=False), weights, rules.fewest, threads)
     found = "by recency and share in the own history" if repeats.any() else "too few users took an item again"
@@ -297,8 +278,8 @@ def _decide(
 
 
 def _fit_repeats(parts: RecommenderParts, held: HeldOut, weights: F32, fewest: int, threads: int) -> F32:
-    """Fit the weights of `RecommenderParts.repeats`, relative to the parts' weights; zeros if repeats are rare."""
-    measured = MeasuredParts.of(parts, held, weights, exclude_seen=False, threads=threads, repeats=True)
+    """Fit the weights of the scores `OWN`, relative to the parts' weights; zeros if repeats are rare."""
+    measured = MeasuredParts.of(parts, held, weights, exclude_seen=False, threads=threads)
     n, some = len(weights), measured.hits.any(axis=1)
     is_own = measured.scores[..., n] > 0
     if np.count_nonzero((measured.hits & is_own).any(axis=1)) < fewest:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
 import numpy as np
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, by_row, transpose
 from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.interactions import Interactions
-from sparsenet.kernels.types import F32, I64, Bools
+from sparsenet.kernels.types import F32, I16, I32, I64, Bools
 
 
 def best_products(left: Rows, right: Rows, n: int, threads: int, rules: RecommenderRules = RULES) -> Rows:
@@ -82,13 +87,68 @@ def selected(rows: Rows, keep: Bools) -> Rows:
     return Rows(indptr, rows.indices[keep], rows.data[keep], rows.width)
 
 
-def stacked(parts: list[Rows]) -> Rows:
-    """Append rows of equal width below each other."""
-    starts = np.cumsum([0, *(part.indptr[-1] for part in parts[:-1])])
-    indptr = [part.indptr[1:] + start for part, start in zip(parts, starts, strict=True)]
-    return Rows(
-        np.concatenate((np.zeros(1, np.int64), *indptr)),
-        np.concatenate([part.indices for part in parts]),
-        np.concatenate([part.data for part in parts]),
-        parts[0].width,
-    )
+@dataclass(frozen=True, eq=False)
+class RelatedItems:
+    """Lists of related items of each item, (n_items, n_items); `successors` is empty for a log without times."""
+
+    walk: Rows
+    regression: Rows
+    successors: Rows
+
+    def __iter__(self) -> Iterator[Rows]:
+        yield from (self.walk, self.regression, self.successors)
+
+    @property
+    def is_timed(self) -> bool:
+        """Return whether the log had times."""
+        return len(self.successors.indices) > 0
+
+    @cached_property
+    def merged(self) -> MergedLists:
+        """Return the lists as one: a history then reads half as many entries."""
+        return merged(list(self)[: 3 if self.is_timed else 2])
+
+
+#: Bits of a value in the sum of several lists: 16, and room for signs.
+_BITS = 20
+
+
+class MergedLists(NamedTuple):
+    """Several lists of each item as one, in the types of the kernel.
+
+    An entry is in at least one of the lists. Its `values` (nnz, n_lists) are 0 in others. They count in `units`
+    (n_items, n_lists), so that 16 bits suffice.
+    """
+
+    indptr: I64
+    items: I32
+    values: I16
+    units: F32
+
+
+def merged(lists: Sequence[Rows], n_rows: int = 1 << 16) -> MergedLists:
+    """Merge the lists of each item, whose ids ascend; `n_rows` items at a time bound the memory."""
+    parts = [_merged(blocks) for blocks in zip(*(rows.blocks(n_rows) for rows in lists), strict=True)]
+    counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
+    items = np.concatenate([np.empty(0, np.int32), *(part.items for part in parts)])
+    values, units = np.empty((0, len(lists)), np.int16), np.empty((0, len(lists)), np.float32)
+    values = np.concatenate([values, *(part.values for part in parts)])
+    return MergedLists(np.cumsum(counts), items, values, np.concatenate([units, *(part.units for part in parts)]))
+
+
+def _merged(lists: Sequence[Rows]) -> MergedLists:
+    """Add the lists up, each with bits of its own in whole numbers of 64 bits."""
+    units, total = np.zeros((len(lists[0]), len(lists)), np.float32), None
+    for n, rows in enumerate(lists):
+        units[:, n] = by_row(np.maximum, np.abs(rows.data), rows.indptr) / np.iinfo(np.int16).max
+        found = np.rint(rows.data / np.repeat(np.maximum(units[:, n], np.float32(1e-30)), np.diff(rows.indptr)))
+        own = found.astype(np.int64) << (_BITS * n)
+        matrix = csr_array((own, rows.indices, rows.indptr), shape=(len(rows), rows.width))
+        total = matrix if total is None else total + matrix
+    assert total is not None
+    rest, values = total.data, np.empty((total.nnz, len(lists)), np.int16)
+    half = 1 << (_BITS - 1)
+    for n in range(len(lists)):
+        low = ((rest + half) & (2 * half - 1)) - half
+        values[:, n], rest = low, (rest - low) >> _BITS
+    return MergedLists(total.indptr.astype(np.int64), total.indices.astype(np.int32), values, units)

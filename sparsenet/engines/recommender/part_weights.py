@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsenet.core.ranked import best_first, is_hit
 from sparsenet.core.rows import Rows
-from sparsenet.engines.recommender.recommender_parts import NAMES, Queries, RecommenderParts
+from sparsenet.engines.recommender.recommender_parts import NAMES, OWN, RecommenderParts
 from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.interactions import Interactions
 from sparsenet.kernels.types import F32, F64, I32, Bools
@@ -22,7 +22,7 @@ from sparsenet.selection.newton import newton, softmax_loss
 class HeldOut:
     """Held-out users: their histories, and the items that they took next."""
 
-    queries: Queries
+    history: Interactions
     truth: Rows
 
     @classmethod
@@ -37,7 +37,7 @@ class HeldOut:
             after = after.take(~np.isin(after.users.astype(np.int64) * after.n_items + after.items, seen))
         if after.times is not None:
             after = after.take(np.arange(len(after)) - after.starts[after.users] < parts.rules.n_next)
-        return cls(parts.queries(before), after.histories())
+        return cls(before, after.histories())
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +60,17 @@ class MeasuredParts:
         *,
         exclude_seen: bool,
         threads: int,
-        repeats: bool = False,
     ) -> MeasuredParts:
-        """Propose and score candidates; `repeats` adds two columns for items of the user's own history."""
-        how: dict[str, Any] = {"exclude_seen": exclude_seen, "threads": threads}
-        items, valid = parts.propose(held.queries, parts.rules.n_candidates, weights, only=None, **how)
-        scores = parts.scores(held.queries, items, valid, threads)
-        if repeats:
-            scores = np.concatenate((scores, parts.repeats(held.queries, items)), axis=-1)
+        """Propose and score candidates; the own history joins them, with the scores `OWN`, unless it is excluded."""
+        longest = 0 if exclude_seen else int(np.diff(held.history.starts).max(initial=0))
+        n, no_own = parts.rules.n_candidates, np.zeros(len(OWN), np.float32)
+        how: dict[str, Any] = {"exclude_seen": exclude_seen, "wants_parts": True, "threads": threads}
+        k = min(n + longest, parts.n_items)
+        items, _, scores = parts.rank(held.history, k, n, np.concatenate((weights, no_own)), **how)
+        valid = items >= 0
         hits = is_hit(items, held.truth) & valid
-        return cls(scores, valid, hits, np.diff(held.truth.indptr).astype(np.float64), items, parts.rules)
+        own = scores[..., : len(NAMES)] if exclude_seen else scores
+        return cls(own, valid, hits, np.diff(held.truth.indptr).astype(np.float64), items, parts.rules)
 
     def ndcg(self, weights: F64) -> F64:
         """Return the nDCG of each user with right items by these weights."""
@@ -120,11 +121,11 @@ def prior_weights(parts: RecommenderParts) -> F32:
 
 
 def with_best(
-    values: Sequence[float], make: Callable[[float], MeasuredParts], weights: F32, rule: Rule
+    values: Sequence[Any], make: Callable[[Any], MeasuredParts], weights: F32, rule: Rule
 ) -> tuple[Decision, MeasuredParts]:
     """Choose a setting of the parts by the nDCG with the prior weights."""
     made = {value: make(value) for value in values}
-    options = [Option(f"{value:g}", value) for value in values]
+    options = [Option(str(value), value) for value in values]
     decision = choose(options, lambda value: made[value].ndcg(weights.astype(np.float64)), rule)
     return decision, made[decision.value]
 

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import real
+from sparsenet.core.validation import choice, real
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender
+from sparsenet.engines.recommender.item_lists import RelatedItems
 from sparsenet.engines.recommender.recommender_parts import NAMES, RecommenderParts
 from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.feature_arrays import pack_decision, unpack_decision
+from sparsenet.features.interactions import AMOUNTS
 from sparsenet.kernels.types import F32, Arrays
 from sparsenet.storage.format import ModelError
 
@@ -27,11 +29,13 @@ def pack(fitted: FittedRecommender) -> tuple[Arrays, dict[str, Any]]:
     parts = fitted.parts
     arrays: Arrays = {"factors": parts.factors, "users_of": parts.users_of, "trend": parts.trend}
     for name in _LISTS:
-        lists: Rows = getattr(parts, name)
+        lists: Rows = getattr(parts.lists, name)
         arrays |= {f"{name}.indptr": lists.indptr, f"{name}.indices": lists.indices, f"{name}.data": lists.data}
     choices = {name: pack_decision(_as_json(choice)) for name, choice in fitted.choices.items()}
     return arrays, {
         "debias": parts.debias,
+        "amounts": parts.amounts,
+        "unit": parts.unit,
         "weights": [float(weight) for weight in fitted.weights],
         "repeats": [float(weight) for weight in fitted.repeats],
         "choices": choices,
@@ -48,15 +52,17 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any], rules: RecommenderRules 
     _check_floats("factors", factors, (n_items, factors.shape[1] if factors.ndim == 2 else 0))
     lists = {name: _lists(name, arrays, n_items) for name in _LISTS}
     parts = RecommenderParts(
-        **lists,
+        RelatedItems(**lists),
         factors=factors,
         users_of=users_of,
         trend=trend,
         debias=real("debias", metadata["debias"], 0, 1),
+        amounts=choice("amounts", metadata["amounts"], AMOUNTS),
+        unit=real("unit", metadata["unit"], 0, np.finfo(np.float64).max),
         rules=rules,
     )
-    choices = {str(name): unpack_decision(choice) for name, choice in metadata["choices"].items()}
-    choices = {name: choice._replace(value=_from_json(choice.value)) for name, choice in choices.items()}
+    choices = {str(name): unpack_decision(own) for name, own in metadata["choices"].items()}
+    choices = {name: own._replace(value=_from_json(own.value)) for name, own in choices.items()}
     weights, repeats = _weights(metadata["weights"], len(NAMES)), _weights(metadata["repeats"], 2)
     return FittedRecommender(parts, weights, repeats, choices)
 

@@ -61,14 +61,10 @@ class RecommenderRules:
         Numbers in the dense outputs of the kernel: bounds the memory of a product.
     n_candidates : int
         Unseen items proposed for each user.
-    proposed : tuple of int
-        Items of a list of each kind that can be proposed: further ones only add to the scores.
     fading : float
         The weight of an item in a user's recent history falls by this factor for each later item.
-    tie_break : float
-        A share of the most popular item's users, which orders items that nothing else tells apart.
-    answer_cells : int
-        Candidates scored at a time: bounds the memory of a block of users.
+    users_at_a_time : int
+        Users answered by one call of a kernel, which Ctrl-C waits for.
     """
 
     n_users: int = 4096
@@ -95,11 +91,9 @@ class RecommenderRules:
     passes: int = 4
     noise: float = 1e-5
     product_cells: int = 1 << 22
-    n_candidates: int = 128
-    proposed: tuple[int, int, int] = (100, 50, 100)
+    n_candidates: int = 96
     fading: float = 0.8
-    tie_break: float = 1e-6
-    answer_cells: int = 1 << 18
+    users_at_a_time: int = 1 << 12
 
 
 RULES = RecommenderRules()

@@ -16,6 +16,7 @@ from sparsenet.kernels.numba.numba_matmul import matmul
 from sparsenet.kernels.numba.numba_neighbors import nearest_points, neighbor_votes
 from sparsenet.kernels.numba.numba_optim import adagrad_rows, adam_product, adam_rows, sgd_rows
 from sparsenet.kernels.numba.numba_reader import count_marks, parse_svmlight, parse_xmc
+from sparsenet.kernels.numba.numba_recommend import recommend_items
 from sparsenet.kernels.numba.numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels.numba.numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels.numba.numba_sparse import csr_matmul, pair_dot, spread_postings, take_rows, transpose_batch
@@ -53,6 +54,7 @@ __all__ = [
     "parse_svmlight",
     "parse_xmc",
     "predict_topk",
+    "recommend_items",
     "search_tree",
     "set_isa",
     "sgd_rows",

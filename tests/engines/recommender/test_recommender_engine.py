@@ -1,5 +1,6 @@
 """The recommender: answers, odd logs, saving, the same bits at any number of threads."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,33 @@ def test_answers_do_not_depend_on_the_other_users(exclude_seen: bool) -> None:
         alone, own = model.topk(log.of_users(np.array([user])), 10, exclude_seen=exclude_seen, threads=1)
         assert alone[0].tolist() == together[user].tolist()
         assert own[0].tolist() == scores[user].tolist()
+
+
+def amounts_and_noise(*, tell: bool) -> Interactions:
+    """Return a log of five items of a taste and fifteen others each; if amounts `tell`, the former have larger ones."""
+    rng = np.random.default_rng(0)
+    users = np.repeat(np.arange(600), 20)
+    taste, is_taste = users % 20, np.tile(np.arange(20) < 5, 600)
+    items = np.where(is_taste, taste * 10 + rng.integers(0, 10, len(users)), rng.integers(0, 200, len(users)))
+    weights = np.where(is_taste & tell, 20.0, 1.0) * rng.lognormal(0, 0.5, len(users))
+    return Interactions.of(users, items, None, weights, 600, 200)
+
+
+def share_of_taste(log: Interactions, model: FittedRecommender) -> float:
+    items, _ = model.topk(log, 5, threads=1)
+    return float((items // 10 == np.arange(600)[:, None] % 20).mean())
+
+
+def test_amounts_count_where_they_tell() -> None:
+    log = amounts_and_noise(tell=True)
+    model = fitted(log)
+    assert model.choices["amounts"].value in ("log", "linear")
+    plain = replace(model, parts=replace(model.parts, amounts="ignored"))
+    assert share_of_taste(log, model) > share_of_taste(log, plain) + 0.1
+
+
+def test_amounts_are_ignored_where_they_tell_nothing() -> None:
+    log = amounts_and_noise(tell=False)
+    model = fitted(log)
+    assert model.choices["amounts"].value == "ignored"
+    assert "not beyond chance" in model.choices["amounts"].why

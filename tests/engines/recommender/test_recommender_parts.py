@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.engines.recommender import fit_recommender
 from sparsenet.engines.recommender.fit_recommender import RecommenderOptions, fit
-from sparsenet.engines.recommender.item_lists import best_products, stacked, transitions, walk
+from sparsenet.engines.recommender.item_lists import best_products, merged, transitions, walk
 from sparsenet.engines.recommender.local_regression import regress
 from sparsenet.engines.recommender.spectrum import leading
 from sparsenet.features.interactions import Interactions
@@ -75,10 +75,14 @@ def test_singular_vectors_stop_at_the_rank() -> None:
     assert leading(Rows.of(csr_array((3, 4), dtype=np.float32)), 2, seed=0, threads=1).vectors.shape == (4, 0)
 
 
-def test_stacks_rows_below_each_other() -> None:
-    parts = [a_matrix(4, 6, seed) for seed in range(3)]
-    found = as_matrix(stacked([Rows.of(part) for part in parts])).toarray()
-    assert np.array_equal(found, np.vstack([part.toarray() for part in parts]))
+def test_merges_lists_of_different_items() -> None:
+    lists = [csr_array(a_matrix(30, 20, seed) * (seed - 1.5)) for seed in range(3)]
+    found = merged([Rows.of(each) for each in lists], n_rows=7)
+    assert len(found.items) == np.count_nonzero(sum(np.abs(each.toarray()) for each in lists))
+    for n, each in enumerate(lists):
+        values = found.values[:, n] * np.repeat(found.units[:, n], np.diff(found.indptr))
+        dense = csr_array((values, found.items, found.indptr), shape=each.shape).toarray()
+        assert_allclose(dense, each.toarray(), atol=1e-4)
 
 
 def test_announces_too_much_memory_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +95,7 @@ def test_announces_too_much_memory_before_training(monkeypatch: pytest.MonkeyPat
 def test_choices_explain_the_weights() -> None:
     log = Interactions.of_matrix(a_matrix(400, 60))
     choices = fit(log, RecommenderOptions(verbose=False), seed=0, threads=1).choices
-    assert set(choices) == {"dimensions", "debias", "weights", "repeats"}
+    assert set(choices) == {"dimensions", "debias", "amounts", "weights", "repeats"}
     assert "nDCG@20" in choices["debias"].why
     assert "nDCG@20" in choices["weights"].why
     few = fit(Interactions.of_matrix(a_matrix(20, 10)), RecommenderOptions(verbose=False), seed=0, threads=1)

@@ -30,7 +30,7 @@ def fitted(log: Interactions, **rules: Any) -> FittedRecommender:
 @pytest.mark.parametrize("timed", [False, True])
 def test_sizes_of_blocks_change_no_bit(timed: bool) -> None:
     log = a_log(timed=timed)
-    usual, tiny = fitted(log, fewest=10), fitted(log, fewest=10, product_cells=1, answer_cells=1, grain=1)
+    usual, tiny = fitted(log, fewest=10), fitted(log, fewest=10, product_cells=1, users_at_a_time=7, grain=1)
     assert "debias" in usual.choices
     for name, array in recommender_arrays.pack(usual)[0].items():
         assert array.tobytes() == recommender_arrays.pack(tiny)[0][name].tobytes(), name
@@ -49,9 +49,9 @@ def test_too_few_users_leave_the_prior(timed: bool) -> None:
 def test_large_catalogues_get_short_lists_and_few_singular_vectors() -> None:
     parts = fitted(a_log(), max_numbers=1, shortest=2).parts
     assert parts.factors.shape == (30, 2)
-    for lists in (parts.walk, parts.regression, parts.successors):
+    for lists in parts.lists:
         assert np.diff(lists.indptr).max() <= 30
-    assert np.diff(parts.walk.indptr).max() == np.diff(parts.successors.indptr).max() == 2
+    assert np.diff(parts.lists.walk.indptr).max() == np.diff(parts.lists.successors.indptr).max() == 2
 
 
 def test_the_latest_items_of_a_user_count() -> None:
@@ -68,7 +68,7 @@ def test_transitions_reach_as_far_as_the_rule() -> None:
 @pytest.mark.parametrize(("rules", "most"), [({"n_near": 2}, 2), ({"work": 0}, 0), ({"fewest_users": 1000}, 0)])
 def test_regressions_are_bounded(rules: dict[str, Any], most: int) -> None:
     histories = a_log(timed=False).histories()
-    near = fitted(a_log()).parts.walk
+    near = fitted(a_log()).parts.lists.walk
     found = regress(histories, near, 4.0, 1, replace(RULES, **rules))
     assert np.bincount(found.indices, minlength=30).max() == most
 
