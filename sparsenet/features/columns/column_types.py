@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -235,7 +235,11 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
     order = _order(profile, rules, rules.min_share)
     if order is not None:
         return _of_dates(profile, order)
-    return _of_strings(profile, rules)
+    found = _of_strings(profile, rules)
+    if all(isinstance(value, str) and find_order([value], INFERRED_ORDERS) for value in values):
+        why = f"{found.why}: dates, but days first in some and months first in others; write them as 2024-12-31"
+        return replace(found, why=why)
+    return found
 
 
 def _of_parsed_numbers(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
@@ -261,7 +265,7 @@ def _order(profile: ColumnProfile, rules: InferenceRules, min_share: float) -> s
     texts = [value for value in profile.sample(rules.sample).values.tolist() if isinstance(value, str)]
     head = texts[:: -(-len(texts) // 100) or 1]
     if min_share and find_order(head, INFERRED_ORDERS, min_share / 2) is None:
-        return None  # spare columns of texts six patterns a cell
+        return None  # spare columns of texts all patterns
     return find_order(texts, INFERRED_ORDERS if min_share else (*INFERRED_ORDERS, "compact"), min_share)
 
 
