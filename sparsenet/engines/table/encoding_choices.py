@@ -1,20 +1,26 @@
-"""Decide whether repeated whole numbers are names, such as flight numbers, or amounts, such as points scored."""
+"""Decide on the hold-out how columns are encoded.
+
+Repeated whole numbers may be names, such as flight numbers, or amounts, such as points scored. Boosting may divide
+categories into sets, or order them by frequency.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from sparsenet.core.rows import Rows
-from sparsenet.engines.table.held_answers import HeldAnswers
+from sparsenet.engines.table.measuring_members import measure_steps
 from sparsenet.engines.table.table_options import Labelled
-from sparsenet.engines.table.table_points import TablePoints, n_features
+from sparsenet.engines.table.table_points import n_features
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.features.columns.number_column import NumberColumn
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.kernels.types import F64, Bools
 from sparsenet.selection.choose import Decision, Option, choose
+from sparsenet.selection.holdout import Holdout
 
 
 def flags_of(encoder: TableEncoder) -> Bools:
@@ -27,32 +33,51 @@ def flags_of(encoder: TableEncoder) -> Bools:
 
 
 def choose_flags(
-    training: MemberTraining, points: TablePoints, labels: Rows, flags: Bools, times: F64 | None = None
+    training: MemberTraining, whole: Labelled, parts: list[Holdout], flags: Bools
 ) -> tuple[Bools, Decision | None]:
     """Return the features to drop, which are the flags or none, and the decision by trees on the hold-out.
 
     Flags of numbers that are names decide; flags of amounts let neighbors and trees learn coincidences.
     """
-    options, whole = training.options, Labelled(points, labels)
-    parts = options.holdout.draw(len(points), training.seed, times)
-    nothing = np.zeros_like(flags)
-    if not flags.any() or not parts or options.method == "boosting" or len(np.unique(labels.indices)) < 2:
+    options, nothing = training.options, np.zeros_like(flags)
+    if not flags.any() or not parts or options.method == "boosting" or len(np.unique(whole.labels.indices)) < 2:
         return nothing, None
-    truth = labels.take(np.concatenate([part.held for part in parts]))
 
     def score(dropped: Bools) -> F64:
-        found, rest = [], replace(whole.points, rows=without(points.rows, dropped))
-        for part in parts:
-            train, held = (Labelled(rest, labels).take(numbers) for numbers in (part.kept, part.held))
-            ((tree, _),) = training.train(["tree"], train)
-            found.append(HeldAnswers.of(tree, held.points, training.threads))
-        answers = HeldAnswers.stacked(found)
-        return answers.exclusive_score(truth) if training.exclusive else answers.shared_score(truth)
+        points = replace(whole.points, rows=without(whole.points.rows, dropped))
+        return next(measure_steps(training, ["tree"], whole._replace(points=points), parts))[0].score
 
-    compared = [Option("names and amounts", nothing), Option("amounts alone", flags)]
-    decision = choose(compared, score, options.rule(exclusive=training.exclusive))
-    dropped: Bools = decision.value
-    return dropped, decision._replace(value=compared[int(dropped.any())].name)
+    return _chosen([Option("names and amounts", nothing), Option("amounts alone", flags)], score, training)
+
+
+def choose_sets(training: MemberTraining, whole: Labelled, parts: list[Holdout]) -> tuple[Bools, Decision | None]:
+    """Return the columns of the matrix that boosting divides into sets of categories, and the decision by boosting.
+
+    Sets follow coincidences of rare categories. The codes as numbers order categories by their frequency.
+    """
+    options, points = training.options, whole.points
+    left_out = options.left_out(points, whole.labels, exclusive=training.exclusive)
+    if (
+        not points.is_category.any()
+        or not parts
+        or "boosting" in left_out
+        or options.method not in ("auto", "boosting")
+    ):
+        return points.is_category, None
+
+    def score(is_category: Bools) -> F64:
+        own = whole._replace(points=replace(points, is_category=is_category))
+        return next(measure_steps(training, ["boosting"], own, parts))[0].score
+
+    compared = [Option("sets", points.is_category), Option("by frequency", np.zeros_like(points.is_category))]
+    return _chosen(compared, score, training)
+
+
+def _chosen(compared: list[Option], score: Callable[[Bools], F64], training: MemberTraining) -> tuple[Bools, Decision]:
+    """Return the chosen mask, and the decision, whose value is the name of the option."""
+    decision = choose(compared, score, training.options.rule(exclusive=training.exclusive))
+    name = next(option.name for option in compared if option.value is decision.value)
+    return decision.value, decision._replace(value=name)
 
 
 def without(rows: Rows, dropped: Bools) -> Rows:
