@@ -130,7 +130,8 @@ def _column_labels(frame: Frame, target: str, label_delimiter: str | None) -> An
 def row_labels(frame: Frame, y: Any, known: Target, target: str | None, label_delimiter: str | None) -> Rows:
     """Return the classes of rows to measure a model on as numbers: y, or the column `target` of the frame."""
     if y is not None:
-        return known.encode(y, drop_unknown=True)
+        is_labels = known.kind in ("single", "lists") and getattr(y, "ndim", 1) == 1 and not issparse(y)
+        return encoded_column(listed(y), known) if is_labels else known.encode(y, drop_unknown=True)
     if target is None:
         raise ValueError("y must be given: the model was trained with y, not with the name of a column")
     return encoded_column(table_labels(frame, None, target, label_delimiter)[1], known)
@@ -155,22 +156,24 @@ def validation_rows(
     return frame, labels
 
 
-def numbers_by_spelling(classes: list[Any]) -> dict[Any, int]:
-    """Return the number of each class, by the class itself and by its spelling."""
-    by_spelling: dict[Any, int] = {as_text(label): place for place, label in enumerate(classes)}
-    return by_spelling | {label: place for place, label in enumerate(classes)}
+class Spellings:
+    """The numbers of classes, by the class itself and by its spelling: 1, 1.0 and "1" are one class."""
 
+    def __init__(self, classes: list[Any]) -> None:
+        spelled = ((as_text(label), place) for place, label in enumerate(classes))
+        self._numbers: dict[Any, int] = {text: place for text, place in spelled if text is not None}
+        self._numbers |= {label: place for place, label in enumerate(classes)}
 
-def number_of(label: Any, numbers: dict[Any, int]) -> int | None:
-    """Return the number of a class, or of the class with its spelling, as 1 and "1"; None if there is none."""
-    return numbers.get(label, numbers.get(as_text(label)))
+    def number(self, label: Any) -> int | None:
+        """Return the number of a class, or of the class with its spelling; None if there is none."""
+        return self._numbers.get(label, self._numbers.get(as_text(label)))
 
 
 def encoded_column(labels: Any, target: Target) -> Rows:
-    """Return the labels of a column as numbers, compared by spelling, as 1 and "1"; unknown ones are left out."""
-    numbers = numbers_by_spelling(target.classes.tolist())
+    """Return the labels of rows as numbers, compared by spelling; unknown ones are left out."""
+    spellings = Spellings(target.classes.tolist())
     rows = [row if isinstance(row, _MANY) else [row] for row in list(labels)]
-    places = [[number_of(label, numbers) for label in row] for row in rows]
+    places = [[spellings.number(label) for label in row] for row in rows]
     found = [[place for place in row if place is not None] for row in places]
     if not any(found):
         return target.encode(labels, drop_unknown=True)  # warns

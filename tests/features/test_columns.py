@@ -186,9 +186,9 @@ def test_a_column_of_dates_reads_clear_dates_of_another_form():
 
 
 def test_dates_of_two_orders_are_named():
-    encoder = TableEncoder.learn(table(when=["31/12/2024", "12/31/2024"] * 10), {})
+    with pytest.warns(UserWarning, match="column 'when' has .* days first in some and months first in others"):
+        encoder = TableEncoder.learn(table(when=["31/12/2024", "12/31/2024"] * 10), {})
     assert encoder.columns[0].type == "category"
-    assert "days first in some and months first in others" in encoder.columns[0].summary.why
 
 
 def test_dates_before_1970_and_far_away() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,6 +63,7 @@ class InferenceRules:
 
 
 RULES = InferenceRules()
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
 _LISTS = {list, tuple, set, np.ndarray}
 
 
@@ -235,10 +238,21 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
     order = _order(profile, rules, rules.min_share)
     if order is not None:
         return _of_dates(profile, order)
+    if all(isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) for value in values):
+        why = "numbers with decimal commas? Write 1.5 for 1,5 to make them numbers"
+        return _doubtful(profile, InferredType(type="category", why=why))
     found = _of_strings(profile, rules)
     if all(isinstance(value, str) and find_order([value], INFERRED_ORDERS) for value in values):
         why = f"{found.why}: dates, but days first in some and months first in others; write them as 2024-12-31"
-        return replace(found, why=why)
+        return _doubtful(profile, replace(found, why=why))
+    return found
+
+
+def _doubtful(profile: ColumnProfile, found: InferredType) -> InferredType:
+    """Warn of a type that is probably not meant."""
+    name = profile.cells.name
+    advice = f"pass types={{{name!r}: {found.type!r}}} if this is meant"
+    warnings.warn(f"column {name!r} has the type {found.type!r}: {found.why}; {advice}", UserWarning, stacklevel=2)
     return found
 
 
