@@ -23,7 +23,7 @@ from sparsenet.data.frames import Frame
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.table import fit_table, table_arrays
 from sparsenet.engines.table.column_effects import ColumnEffect, ColumnMap, TableExplanation, column_effects
-from sparsenet.engines.table.encoding_choices import choose_flags, choose_sets, flags_of, without
+from sparsenet.engines.table.encoding_choices import NumberFeatures, choose_numbers, choose_sets, without
 from sparsenet.engines.table.fit_table import FittedTable
 from sparsenet.engines.table.table_options import METHODS, Labelled, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
@@ -81,7 +81,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         A table of the columns: name, type, number of distinct and missing values, an example, and the reason.
     choices_ : dict
         The decisions on held-out rows: ``"method"``; ``"average"`` if two models could be averaged; and ``"numbers"``
-        if whole numbers repeat. ``"numbers"`` decides between names, such as flight numbers, and amounts. Each decision
+        if there are numbers: whole ones that repeat are names, such as flight numbers, and amounts, or amounts alone,
+        and ``"straight"`` makes linear models linear in each amount. Each decision
         has its options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` are settings of regression
         and boosting. ``"categories"`` says whether boosting divides categories into sets or by frequency.
     method_ : str
@@ -211,7 +212,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         whole = Labelled(points, labels, times)
         parts = options.holdout.draw(len(points), seed, times)
         training = MemberTraining(options, labels.width, exclusive, seed, threads)
-        dropped, names = choose_flags(training, whole, parts, flags_of(encoder))
+        dropped, names = choose_numbers(training, whole, parts, NumberFeatures.of(encoder))
         is_category, sets = choose_sets(training, whole, parts)
         points = dataclasses.replace(points, rows=without(points.rows, dropped), is_category=is_category)
         member, choices, validation = fit_table.fit(whole._replace(points=points), parts, training)

@@ -1,13 +1,14 @@
 """Decide on the hold-out how columns are encoded.
 
-Repeated whole numbers may be names, such as flight numbers, or amounts, such as points scored. Boosting may divide
-categories into sets, or order them by frequency.
+Repeated whole numbers may be names, such as flight numbers, or amounts, such as points scored. Linear models may learn
+a curve for each amount, or a straight line. Boosting may divide categories into sets, or order them by frequency.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from sparsenet.engines.table.measuring_members import measure_steps
 from sparsenet.engines.table.table_options import Labelled
 from sparsenet.engines.table.table_points import n_features
 from sparsenet.engines.table.training_members import MemberTraining
+from sparsenet.features.columns.date_column import DateColumn
 from sparsenet.features.columns.number_column import NumberColumn
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.kernels.types import F64, Bools
@@ -23,31 +25,44 @@ from sparsenet.selection.choose import Decision, Option, choose
 from sparsenet.selection.holdout import Holdout
 
 
-def flags_of(encoder: TableEncoder) -> Bools:
-    """Return which features are flags of single numbers, (n_features,)."""
-    flags = np.zeros(n_features(encoder), bool)
-    for start, column in zip(encoder.starts.tolist(), encoder.columns, strict=False):
-        if isinstance(column, NumberColumn):
-            flags[start + column.basis.n_features : start + column.n_features] = True
-    return flags
+class NumberFeatures(NamedTuple):
+    """Which features are flags of single numbers, and which are shares of knots, (n_features,) each."""
+
+    flags: Bools
+    knots: Bools
+
+    @classmethod
+    def of(cls, encoder: TableEncoder) -> NumberFeatures:
+        """Mark the features of an encoder."""
+        flags, knots = np.zeros((2, n_features(encoder)), bool)
+        for start, column in zip(encoder.starts.tolist(), encoder.columns, strict=False):
+            if isinstance(column, NumberColumn | DateColumn):
+                knots[start + 2 : start + column.basis.n_features] = True
+            if isinstance(column, NumberColumn):
+                flags[start + column.basis.n_features : start + column.n_features] = True
+        return cls(flags, knots)
 
 
-def choose_flags(
-    training: MemberTraining, whole: Labelled, parts: list[Holdout], flags: Bools
+def choose_numbers(
+    training: MemberTraining, whole: Labelled, parts: list[Holdout], features: NumberFeatures
 ) -> tuple[Bools, Decision | None]:
-    """Return the features to drop, which are the flags or none, and the decision by trees on the hold-out.
+    """Return the features to drop, and the decision by trees on the hold-out.
 
-    Flags of numbers that are names decide; flags of amounts let neighbors and trees learn coincidences.
+    Flags of numbers that are names decide; flags of amounts let neighbors and trees learn coincidences. Without the
+    shares of knots, linear models are linear in each amount, and few rows suffice to learn them.
     """
-    options, nothing = training.options, np.zeros_like(flags)
-    if not flags.any() or not parts or options.method == "boosting" or len(np.unique(whole.labels.indices)) < 2:
+    options, (flags, knots) = training.options, features
+    nothing = np.zeros_like(flags)
+    can_choose = bool(parts) and options.method != "boosting" and len(np.unique(whole.labels.indices)) > 1
+    if not can_choose or not (flags.any() or knots.any()):
         return nothing, None
 
     def score(dropped: Bools) -> F64:
         points = replace(whole.points, rows=without(whole.points.rows, dropped))
         return next(measure_steps(training, ["tree"], whole._replace(points=points), parts))[0].score
 
-    return _chosen([Option("names and amounts", nothing), Option("amounts alone", flags)], score, training)
+    compared = [Option("names and amounts", nothing), Option("amounts alone", flags), Option("straight", flags | knots)]
+    return _chosen(compared if flags.any() else compared[1:], score, training)
 
 
 def choose_sets(training: MemberTraining, whole: Labelled, parts: list[Holdout]) -> tuple[Bools, Decision | None]:

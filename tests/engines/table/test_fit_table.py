@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.engines.blend.blend_holdout import HoldoutSize
 from sparsenet.engines.boosting.fit_boosting import BoostingRules
 from sparsenet.engines.table import fit_table, logistic
-from sparsenet.engines.table.encoding_choices import choose_sets
+from sparsenet.engines.table.encoding_choices import NumberFeatures, choose_numbers, choose_sets
 from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.logistic import LogisticRules
 from sparsenet.engines.table.members import AverageMember, Member
@@ -235,6 +235,23 @@ def test_categories_are_sets_or_ordered_by_frequency():
         found[name] = decision.value
         assert mask.tolist() == [decision.value == "sets", False]
     assert found == {"named": "sets", "noise": "by frequency"}
+
+
+def test_few_rows_of_straight_amounts_need_no_knots():
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(200, 6))
+    frame = table(**{f"x{i}": column for i, column in enumerate(numbers.T)})
+    encoder = TableEncoder.learn(frame, {})
+    points = TablePoints(encoder.rows(frame), *encoder.matrix(frame))
+    found = {}
+    for name, amount in (("straight", numbers.sum(axis=1)), ("curved", np.abs(numbers[:, 0]) - 0.7)):
+        labels = Rows(np.arange(201), (amount > 0).astype(np.int32), np.ones(200, np.float32), 2)
+        training = MemberTraining(TableOptions(verbose=False), 2, True, 0, 1)
+        parts = TableHoldout().draw(200, 0)
+        dropped, decision = choose_numbers(training, Labelled(points, labels), parts, NumberFeatures.of(encoder))
+        found[name] = decision.value
+        assert dropped.any() == (name == "straight")
+    assert found == {"straight": "straight", "curved": "amounts alone"}
 
 
 def test_the_inner_hold_out_of_a_blend_is_the_last_rows_in_time(monkeypatch):
