@@ -19,6 +19,7 @@ import argparse
 import importlib.util
 import json
 import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -341,7 +342,8 @@ def _in_process(name: str, system: str, options: argparse.Namespace) -> dict[str
         if out.exists():
             result: dict[str, Any] = json.loads(out.read_text())
             return result
-        why = f"more than {options.limit:g} CPU seconds" if done.returncode < 0 else done.stderr.strip()[-300:]
+        timed_out = done.returncode == -signal.SIGXCPU
+        why = f"more than {options.limit:g} CPU seconds" if timed_out else done.stderr.strip()[-300:]
         return {"failed": why}
 
 
