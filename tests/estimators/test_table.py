@@ -328,8 +328,8 @@ def test_a_small_linear_table_is_learnt_as_well_as_by_logistic_regression():
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(2200, 8))
         y = (X @ rng.normal(size=8) + 0.5 * rng.logistic(size=2200) > 0).astype(int)
-        ours, theirs = TableClassifier(random_state=0), LogisticRegression()
-        ours, theirs = (model.fit(X[:200], y[:200]).score(X[200:], y[200:]) for model in (ours, theirs))
+        models = TableClassifier(random_state=0), LogisticRegression()
+        ours, theirs = (model.fit(X[:200], y[:200]).score(X[200:], y[200:]) for model in models)
         gains.append(ours - theirs)
     assert np.mean(gains) > -0.01
 

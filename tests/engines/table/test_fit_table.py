@@ -175,7 +175,7 @@ def test_a_large_table_keeps_the_model_of_the_decision():
     options = replace(QUICK, method="linear", holdout=holdout)
     kept, _, _ = fit(POINTS, LABELS, options)
     again, _, _ = fit(POINTS, LABELS, replace(options, holdout=replace(holdout, retrain_share=0)))
-    assert not np.array_equal(kept.model.weights, again.model.weights)  # type: ignore[attr-defined]
+    assert not np.array_equal(kept.model.weights, again.model.weights)
 
 
 def test_an_average_is_the_mean_of_two():
