@@ -84,7 +84,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         if there are numbers: whole ones that repeat are names, such as flight numbers, and amounts, or amounts alone,
         and ``"straight"`` makes linear models linear in each amount. Each decision
         has its options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` are settings of regression
-        and boosting. ``"categories"`` says whether boosting divides categories into sets or by frequency.
+        and boosting. ``"categories"`` is how boosting divides categories: into sets or by frequency.
     method_ : str
         The model in use; ``"average"`` for two.
     target_ : str or None
