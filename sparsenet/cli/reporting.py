@@ -36,7 +36,7 @@ _OPTIONS = {
     r"\b(cost|epochs|hidden|patience)=": r"--\1 ",
     r"\b(batch|wide)_(size|budget)=": r"--\1-\2 ",
     r"name the columns, or give positions if there is no header$": "name the columns with --text and --target, or give "
-    "positions if there is no header. Tables are for texts: pass numbers as svmlight, or train in Python",
+    "positions if there is no header. Without texts, --target NAME trains on a table of numbers, categories and dates",
     r"\bnormalize='(\w+)'": r"--normalize \1",
     r"\b(user|item|time|weight)=('[^']*' is not a column)": r"--\1 \2",
     r"\bpass split='random'": "add --split random",

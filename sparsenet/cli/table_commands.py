@@ -25,7 +25,7 @@ from sparsenet.data.frames import Frame
 from sparsenet.data.sources import name_of, refuse_stdin_twice
 from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.table_input import framed, table_labels
-from sparsenet.features.spelling import number_of, numbers_by_spelling
+from sparsenet.features.spelling import Spellings
 from sparsenet.features.text.table_columns import names_in
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
@@ -102,13 +102,13 @@ def _truth(model: TableClassifier, cells: Any) -> tuple[Any, list[str]]:
     """Return the true classes as columns of the model, and the names of all columns; new classes come last."""
     rows = [own if isinstance(own, list | tuple | np.ndarray) else [own] for own in list(cells)]
     classes = model.classes_.tolist()
-    numbers, names = numbers_by_spelling(classes), [str(label) for label in classes]
+    spellings, new, names = Spellings(classes), dict[Any, int](), [str(label) for label in classes]
     flat = np.empty(sum(map(len, rows)), np.int64)
     for place, label in enumerate(chain.from_iterable(rows)):
-        number = number_of(label, numbers)
+        number = spellings.number(label)
         if number is None:
-            number = numbers[label] = len(names)
-            names.append(str(label))
+            number = new.setdefault(label, len(names))
+            names += [str(label)] * (number == len(names))
         flat[place] = number
     indptr = np.concatenate(([0], np.cumsum([len(own) for own in rows], dtype=np.int64)))
     truth = sparse.csr_array((np.ones(len(flat), np.float32), flat, indptr), shape=(len(rows), len(names)))

@@ -87,10 +87,10 @@ def plain_columns(block: Block, separator: str) -> list[list[str]] | None:
 
 def _add_rows(cells: _Cells, rows: Iterator[Record], *, many_lines: bool) -> None:
     while batch := list(islice(rows, ROWS_AT_A_TIME)):
-        n = cells.n_fields or len(batch[0].fields)
+        first = cells.first or batch[0].fields
         for fields, number in batch:
-            if len(fields) != n:
-                raise DataError(cells.path, number, wrong_number_of_fields(fields, n, many_lines=many_lines))
+            if len(fields) != len(first):
+                raise DataError(cells.path, number, wrong_number_of_fields(fields, first, many_lines=many_lines))
         cells.add([list(own) for own in zip(*(row.fields for row in batch), strict=True)], [row[1] for row in batch])
 
 
@@ -99,7 +99,7 @@ class _Cells:
 
     def __init__(self, path: str, wanted: Sequence[str] | None, *, header: bool) -> None:
         self.path = path
-        self.n_fields = 0
+        self.first: list[str] = []
         self._wanted, self._header = wanted, header
         self._columns: dict[str, list[str | None]] = {}
         self._places: list[int] = []
@@ -108,11 +108,11 @@ class _Cells:
 
     def fits(self, n_fields: int) -> bool:
         """Return whether rows may have this number of fields."""
-        return self.n_fields in (0, n_fields)
+        return len(self.first) in (0, n_fields)
 
     def add(self, columns: list[list[str]], lines: Sequence[int]) -> None:
         """Append the cells of further rows."""
-        if not self.n_fields:
+        if not self.first:
             columns, lines = self._begin(columns, lines)
         self._lines += lines
         for own, known, place in zip(self._columns.values(), self._known, self._places, strict=True):
@@ -123,7 +123,7 @@ class _Cells:
 
     def _begin(self, columns: list[list[str]], lines: Sequence[int]) -> tuple[list[list[str]], Sequence[int]]:
         """Learn the names of the columns; return the rows without them."""
-        self.n_fields = len(columns)
+        self.first = [own[0] for own in columns]
         names = [own[0] for own in columns] if self._header else [str(place) for place in range(len(columns))]
         _check_distinct(self.path, lines[0], names)
         self._places = [place for place, name in enumerate(names) if self._wanted is None or name in self._wanted]
@@ -133,7 +133,7 @@ class _Cells:
 
     def joined(self) -> FileColumns:
         """Return the columns."""
-        if not self.n_fields:
+        if not self.first:
             raise DataError(self.path, None, "holds no row: the first must hold the names of columns")
         return FileColumns(
             {name: column_of(own) for name, own in self._columns.items()}, np.array(self._lines, np.int64)

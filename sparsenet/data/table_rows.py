@@ -85,7 +85,7 @@ def _delimited_rows(
             if header:
                 continue
         if len(fields) != len(names):
-            raise DataError(path, number, wrong_number_of_fields(fields, len(names), many_lines=many_lines))
+            raise DataError(path, number, wrong_number_of_fields(fields, names, many_lines=many_lines))
         cells: dict[Column, Any] = dict(enumerate(fields))
         cells.update(zip(names, fields, strict=True))
         row = _row_of_line(cells, columns, path, number)
@@ -95,9 +95,10 @@ def _delimited_rows(
         _warn_of_missing(path, columns.target, missing)
 
 
-def wrong_number_of_fields(fields: Sequence[str], n_names: int, *, many_lines: bool) -> str:
-    """Describe a row with more or fewer fields than the first; `many_lines` if quoted fields may hold newlines."""
-    problem = f"{len(fields)} fields where the first row has {n_names}; quote fields that hold delimiters"
+def wrong_number_of_fields(fields: Sequence[str], first: Sequence[Any], *, many_lines: bool) -> str:
+    """Describe a row with more or fewer fields than the `first`; `many_lines` if quoted fields may hold newlines."""
+    problem = f"{len(fields)} fields where the first row has {len(first)}"
+    problem += other_delimiter(list(map(str, first))) or "; quote fields that hold delimiters"
     if not many_lines and any('"' in field[:1] + field[-1:] for field in fields):
         problem += "; a quote does not close in its line: read the file with quotes=True"
     return problem

@@ -23,9 +23,9 @@ from sparsenet.data.frames import Frame
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.table import fit_table, table_arrays
 from sparsenet.engines.table.column_effects import ColumnEffect, ColumnMap, TableExplanation, column_effects
+from sparsenet.engines.table.encoding_choices import NumberFeatures, choose_numbers, choose_sets, without
 from sparsenet.engines.table.fit_table import FittedTable
-from sparsenet.engines.table.number_flags import choose_flags, flags_of, without
-from sparsenet.engines.table.table_options import METHODS, TableOptions
+from sparsenet.engines.table.table_options import METHODS, Labelled, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
@@ -61,7 +61,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     Parameters
     ----------
     method : {"auto", "boosting", "linear", "blend", "network", "tree"}
-        ``"auto"`` trains all affordable models on nine tenths of the rows and compares them on 1,000 to 5,000 held-out
+        ``"auto"`` trains all affordable models on nine tenths of the rows and compares them on 500 to 5,000 held-out
         rows. On small tables, it holds out up to all rows, in five parts. Two models are averaged if that is better.
         The best model is trained again on all rows if a twentieth or more was held out. A name trains that model
         alone. ``"boosting"`` and ``"linear"`` need exactly one class for each row.
@@ -81,9 +81,10 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         A table of the columns: name, type, number of distinct and missing values, an example, and the reason.
     choices_ : dict
         The decisions on held-out rows: ``"method"``; ``"average"`` if two models could be averaged; and ``"numbers"``
-        if whole numbers repeat. ``"numbers"`` decides between names, such as flight numbers, and amounts. Each decision
+        if there are numbers: whole ones that repeat are names, such as flight numbers, and amounts, or amounts alone,
+        and ``"straight"`` makes linear models linear in each amount. Each decision
         has its options, gain, standard error and number of rows. ``"cost"`` and ``"rounds"`` are settings of regression
-        and boosting.
+        and boosting. ``"categories"`` is how boosting divides categories: into sets or by frequency.
     method_ : str
         The model in use; ``"average"`` for two.
     target_ : str or None
@@ -207,13 +208,15 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         threads = self._threads()
         points = TablePoints.of(frame, encoder, threads)
         exclusive = bool((np.diff(labels.indptr) == 1).all()) and target.kind == "single"
-        times = None if encoder.history is None else encoder.history.times(frame)
-        how: dict[str, Any] = {"exclusive": exclusive, "seed": seed, "threads": threads, "times": times}
+        times = None if encoder.history is None else np.nan_to_num(encoder.history.times(frame), nan=-np.inf)
+        whole = Labelled(points, labels, times)
+        parts = options.holdout.draw(len(points), seed, times)
         training = MemberTraining(options, labels.width, exclusive, seed, threads)
-        dropped, decision = choose_flags(training, points, labels, flags_of(encoder), times)
-        points = dataclasses.replace(points, rows=without(points.rows, dropped))
-        member, choices, validation = fit_table.fit(points, labels, options, **how)
-        choices |= {} if decision is None else {"numbers": decision}
+        dropped, names = choose_numbers(training, whole, parts, NumberFeatures.of(encoder))
+        is_category, sets = choose_sets(training, whole, parts)
+        points = dataclasses.replace(points, rows=without(points.rows, dropped), is_category=is_category)
+        member, choices, validation = fit_table.fit(whole._replace(points=points), parts, training)
+        choices |= {name: found for name, found in (("numbers", names), ("categories", sets)) if found is not None}
         counts = np.bincount(labels.indices, minlength=labels.width).astype(np.int64)
         seen = LabelStats(counts, len(points), None, np.zeros_like(counts), 0)
         sample = np.random.default_rng((seed, 3)).permutation(len(points))[:n_background]

@@ -130,7 +130,8 @@ def _column_labels(frame: Frame, target: str, label_delimiter: str | None) -> An
 def row_labels(frame: Frame, y: Any, known: Target, target: str | None, label_delimiter: str | None) -> Rows:
     """Return the classes of rows to measure a model on as numbers: y, or the column `target` of the frame."""
     if y is not None:
-        return known.encode(y, drop_unknown=True)
+        is_labels = known.kind in ("single", "lists") and getattr(y, "ndim", 1) == 1 and not issparse(y)
+        return encoded_column(listed(y), known) if is_labels else known.encode(y, drop_unknown=True)
     if target is None:
         raise ValueError("y must be given: the model was trained with y, not with the name of a column")
     return encoded_column(table_labels(frame, None, target, label_delimiter)[1], known)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from itertools import count
 from typing import Any, NoReturn
 
@@ -15,11 +13,11 @@ from numpy.typing import NDArray
 from sparsenet.core.validation import is_unicode
 from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
+from sparsenet.features.columns.cell_dates import moments_in, time_order
+from sparsenet.features.columns.cell_numbers import numbers_in
+from sparsenet.features.columns.cells import Cells
 from sparsenet.kernels.types import F32, F64, I32, I64
 
-#: Lengths of a date, of a time in minutes and of a time in seconds.
-_LENGTHS = set(map(len, ("2026-01-05", "2026-01-05T09:30", "2026-01-05T09:30:00")))
-_DIGITS = set("0123456789")
 _ADVICE = "name users and items by strings or whole numbers"
 
 
@@ -92,19 +90,21 @@ def _missing(frame: Frame, column: str, row: int) -> ValueError:
 
 
 def read_times(frame: Frame, column: str) -> F64:
-    """Return the time of each row in seconds: numbers unchanged, dates and ISO strings since 1970 (UTC)."""
-    values = frame[column]
-    if not len(values):
-        return np.zeros(0)
-    if values.dtype.kind == "M":
-        seconds = np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
-    elif values.dtype.kind in "if":
-        seconds = values.astype(np.float64)
-    elif values.dtype.kind == "O":
-        found = _plain_times(values.tolist())
-        seconds = _parse(frame, column, _parser_of_times(values)) if found is None else found
+    """Return the time of each row in seconds: numbers unchanged, dates and times in strings since 1970 (UTC)."""
+    cells = Cells.of(frame, column)
+    if cells.values.dtype.kind == "b":
+        raise frame.error(f"column {column!r} holds {_kind(cells.values)}, and no times", 0)
+    order = time_order(cells)
+    if order is None:
+        seconds, strays = numbers_in(cells)
     else:
-        raise frame.error(f"column {column!r} holds {_kind(values)}, and no times", 0)
+        moments, strays = moments_in(cells, order)
+        seconds = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
+    if len(strays):
+        wanted = "a time: write it as 2026-03-31, as 2026-03-31T18:30, or all times in seconds"
+        read = "" if order in (None, "year first") else f" ({order}, as in the other rows)"
+        found = cut(repr(cells.values[strays[0]]))
+        raise frame.error(f"column {column!r} holds {found}, which is not {wanted}{read}", int(strays[0]))
     if not np.isfinite(seconds).all():
         row = int(np.argmax(~np.isfinite(seconds)))
         raise frame.error(f"column {column!r} holds no time: fill it in, or leave the row out", row)
@@ -141,8 +141,7 @@ def _parse(frame: Frame, column: str, parse: Callable[[Any], float]) -> F64:
         row = next(row for row, value in enumerate(values) if not _fits(parse, value))
     if values[row] is None:
         raise _missing(frame, column, row)
-    wanted = "a number" if parse is not _iso else "a time: write it as 2026-03-31, as 2026-03-31T18:30, or in seconds"
-    raise frame.error(f"column {column!r} holds {cut(repr(values[row]))}, which is not {wanted}", row)
+    raise frame.error(f"column {column!r} holds {cut(repr(values[row]))}, which is not a number", row)
 
 
 def _fits(parse: Callable[[Any], float], value: Any) -> bool:
@@ -151,33 +150,6 @@ def _fits(parse: Callable[[Any], float], value: Any) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return True
-
-
-def _plain_times(values: list[Any]) -> F64 | None:
-    """Convert ISO strings of the usual lengths, without time zones, all at once; None if there are others.
-
-    NumPy is seventeen times as fast as `fromisoformat`, but also takes words and signs, which are ruled out here.
-    """
-    if set(map(type, values)) != {str} or not set(map(len, values)) <= _LENGTHS:
-        return None
-    if {text[0] for text in values} - _DIGITS or {text[4] for text in values} != {"-"}:  # seconds have no dash
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # about time zones
-            return np.asarray(np.array(values, "datetime64[us]").astype(np.int64) / 1e6)
-    except (ValueError, UserWarning, DeprecationWarning):
-        return None
-
-
-def _parser_of_times(values: NDArray[Any]) -> Callable[[Any], float]:
-    """Return the parser of all times: of numbers if the first time is a number, otherwise of ISO strings."""
-    return float if _fits(float, values[0]) else _iso
-
-
-def _iso(text: str) -> float:
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def _kind(values: NDArray[Any]) -> str:

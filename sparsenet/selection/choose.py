@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,6 +85,28 @@ def choose(options: Sequence[Option], score: Callable[[Any], F64], rule: Rule) -
     )
     chosen = best.option if beyond_chance else default
     return Decision(chosen.value, why, names, best.mean, best.error, len(baseline))
+
+
+def climb(options: Iterable[Option], score: Callable[[Any], F64], rule: Rule) -> Decision:
+    """Choose among options of growing size: keep the last one before an option that is not better.
+
+    Options after that are not made, if `options` is a generator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = {10: [0.0, 0.1], 20: [0.5, 0.5], 40: [0.4, 0.5], 80: [1.0, 1.0]}
+    >>> found = climb((Option(str(n), n) for n in scores), lambda n: np.array(scores[n]), Rule("P@1", 0.0))
+    >>> found.value, found.options
+    (20, ('10', '20', '40'))
+    """
+    seen: list[Option] = []
+    for option in options:
+        seen.append(option)
+        found = choose(seen[-2:], score, rule)
+        if found.value is not option.value:
+            break
+    return found._replace(options=tuple(option.name for option in seen))
 
 
 class _Gain(NamedTuple):

@@ -350,3 +350,10 @@ def test_says_what_to_install_for_data_frames(monkeypatch):
     with pytest.raises(ImportError, match="pip install narwhals, or pass a dict of columns"):
         read_frame(pl.DataFrame({"a": [1]}))
     assert isinstance(read_frame({"a": [1]}), Frame)
+
+
+def test_names_the_delimiter_of_a_file_with_decimal_commas(tmp_path):
+    path = tmp_path / "prices.csv"
+    path.write_text("price;size\n1,5;2,5\n")
+    with pytest.raises(DataError, match=r"line 2: 3 fields where the first row has 1; its fields .* delimiter=';'"):
+        read_frame(path)

@@ -8,6 +8,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 
 import sparsenet
@@ -318,3 +319,22 @@ def test_refuses_validation_rows_before_training(monkeypatch, validation, messag
 def test_refuses_callbacks():
     with pytest.raises(ValueError, match="callbacks are for networks of points"):
         TableClassifier(**LINEAR).fit(TABLE, target="kind", callbacks=[object()])
+
+
+@pytest.mark.slow
+def test_a_small_linear_table_is_learnt_as_well_as_by_logistic_regression():
+    gains = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2200, 8))
+        y = (X @ rng.normal(size=8) + 0.5 * rng.logistic(size=2200) > 0).astype(int)
+        models = TableClassifier(random_state=0), LogisticRegression()
+        ours, theirs = (model.fit(X[:200], y[:200]).score(X[200:], y[200:]) for model in models)
+        gains.append(ours - theirs)
+    assert np.mean(gains) > -0.01
+
+
+def test_y_is_compared_by_spelling():
+    X = {"size": [1.0, 2.0] * 20}
+    model = TableClassifier(method="tree", random_state=0).fit(X, [1, 2] * 20)
+    assert model.score(X, ["1", "2.0"] * 20) == model.score(X, [1, 2] * 20) == 1

@@ -74,6 +74,11 @@ def test_gives_reasons() -> None:
     }
 
 
+def test_warns_of_decimal_commas() -> None:
+    with pytest.warns(UserWarning, match="column 'a' has the type 'category': numbers with decimal commas"):
+        assert inferred(["1,5", "2,25", "3,0"]) == "category"
+
+
 def test_given_types_are_kept() -> None:
     found = infer_types(table(a=[1, 2, 3], b=["x", "y", "x"]), {"a": "category"})
     assert (found["a"].type, found["a"].why) == ("category", "given")

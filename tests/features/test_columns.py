@@ -177,6 +177,20 @@ def test_parts_that_do_not_vary_have_no_features() -> None:
     )
 
 
+def test_a_column_of_dates_reads_clear_dates_of_another_form():
+    encoder = TableEncoder.learn(table(when=["31/12/2024", "1/2/2024", "2024-03-05", "6 March 2024"] * 5), {})
+    assert "dates, day first" in encoder.columns[0].summary.why
+    expected = encoder.matrix(table(when=["2/1/2024"]))[0]
+    for text in ("2024-01-02", "2 Jan 2024", "January 2, 2024"):
+        assert np.array_equal(encoder.matrix(table(when=[text]))[0], expected)
+
+
+def test_dates_of_two_orders_are_named():
+    with pytest.warns(UserWarning, match="column 'when' has .* days first in some and months first in others"):
+        encoder = TableEncoder.learn(table(when=["31/12/2024", "12/31/2024"] * 10), {})
+    assert encoder.columns[0].type == "category"
+
+
 def test_dates_before_1970_and_far_away() -> None:
     encoder = learnt(["1815-06-18", "1969-12-31", "2024-02-29", "9999-12-31", "0001-01-01"], "date")
     assert "a weekday = Sunday" in named(encoder, "1815-06-18")

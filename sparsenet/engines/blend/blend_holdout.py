@@ -13,7 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.engines.network.auto_rules import AUTO, AutoRules
 from sparsenet.kernels.types import F32, F64, I32, I64, Bools
 from sparsenet.metrics.ranking import RANKS
-from sparsenet.selection.holdout import Holdout
+from sparsenet.selection.holdout import Holdout, Strategy
 
 
 def mean_precision(hits: Bools, ranks: Sequence[int] = RANKS) -> F64:
@@ -67,15 +67,19 @@ class HoldoutSize:
     enough: int = 1 << 13
     min_held_of_few: int = 128
 
-    def draw(self, labels: Rows, seed: int) -> BlendHoldout:
-        """Draw the hold-out; there is none if too few points, or no labels, would be left on either side."""
+    def draw(self, labels: Rows, seed: int, times: F64 | None = None) -> BlendHoldout:
+        """Draw the hold-out, the last points if they have times.
+
+        There is none if too few points, or no labels, would be left on either side.
+        """
         n = len(labels)
         for_good = n >= self.enough
         n_held = self.rules.n_held(n) if for_good else n // 10
         if n_held < self.min_held_of_few:
             return BlendHoldout()
         # Scouting also holds out a tenth of few points, with the same seed: those here must be others.
-        holdout = Holdout.draw(n, n_held, seed if for_good else seed + 1)
+        strategy: Strategy = "random" if times is None else "time"
+        holdout = Holdout.draw(n, n_held, seed if for_good else seed + 1, strategy, times)
         has_label = np.diff(labels.indptr) > 0
         if not (has_label[holdout.kept].any() and has_label[holdout.held].any()):
             return BlendHoldout()

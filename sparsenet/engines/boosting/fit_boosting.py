@@ -1,7 +1,8 @@
-"""Train boosted trees, with the number of rounds that held-out points prefer."""
+"""Train boosted trees."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,8 @@ class BoostingRules:
     ----------
     learning_rate, leaves, smallest_leaf :
         Factor of the leaves, most leaves of a tree, and fewest points of a leaf.
-    first_rounds, most_rounds : int
-        The rounds double from the first number until the held-out log loss has risen, or to the second.
-    patience : float
-        Growing ends when the best round lies this share of all rounds back.
+    rounds : tuple of int
+        Numbers of rounds, ascending.
     usual_rounds : int
         Rounds without held-out points.
     """
@@ -30,9 +29,7 @@ class BoostingRules:
     learning_rate: float = 0.1
     leaves: int = 31
     smallest_leaf: int = 20
-    first_rounds: int = 50
-    most_rounds: int = 400
-    patience: float = 0.25
+    rounds: tuple[int, ...] = (25, 50, 100, 200, 400)
     usual_rounds: int = 100
 
 
@@ -66,26 +63,24 @@ def fit(
     labels: I32,
     n_labels: int,
     rules: BoostingRules,
+    rounds: Iterable[int],
     *,
     seed: int,
     threads: int,
-    held: tuple[F64, I32] | None = None,
-    rounds: int | None = None,
-) -> FittedBoosting:
-    """Train boosted trees on numbers and category codes, NaN where missing.
+) -> Iterator[FittedBoosting]:
+    """Train boosted trees on numbers and category codes, NaN where missing, and yield them after each of `rounds`.
 
     Parameters
     ----------
     labels : ndarray of shape (n,), int32
         One label for each point. If all are the same, as without the only held-out row of a class, no tree is grown.
-    held : (matrix, labels), optional
-        Held-out points, which choose the number of rounds.
-    rounds : int, optional
-        The number of rounds, instead of the held-out points.
+    rounds : iterable of int
+        Numbers of rounds, ascending.
     """
     known = np.unique(labels)
     if len(known) == 1:
-        return _constant(int(known[0]), matrix.shape[1], n_labels)
+        yield from (_constant(int(known[0]), matrix.shape[1], n_labels) for _ in rounds)
+        return
     grower = Grower(
         is_category,
         learning_rate=rules.learning_rate,
@@ -94,13 +89,10 @@ def fit(
         seed=seed,
         threads=threads,
     )
-    if held is None or rounds is not None:
-        rounds = rounds or rules.usual_rounds
-        grower.grow(matrix, labels, rounds)
-    else:
-        rounds = _best_rounds(grower, matrix, labels, held, rules)
-    trees, known = grower.extract(rounds)
-    return FittedBoosting(trees, known, n_labels)
+    for n_rounds in rounds:
+        grower.grow(matrix, labels, n_rounds)
+        trees, known = grower.extract(n_rounds)
+        yield FittedBoosting(trees, known, n_labels)
 
 
 def _constant(label: int, n_columns: int, n_labels: int, log_odds: float = 16.0) -> FittedBoosting:
@@ -120,14 +112,3 @@ def _constant(label: int, n_columns: int, n_labels: int, log_odds: float = 16.0)
         baseline=np.array([log_odds if label > other else -log_odds]),
     )
     return FittedBoosting(trees, np.sort(np.array([label, other], np.int32)), n_labels)
-
-
-def _best_rounds(grower: Grower, matrix: F64, labels: I32, held: tuple[F64, I32], rules: BoostingRules) -> int:
-    """Grow until the held-out log loss has risen for a while; return the round where it is least."""
-    rounds = rules.first_rounds
-    while True:
-        grower.grow(matrix, labels, rounds)
-        best = int(np.argmin(grower.staged_log_losses(*held))) + 1
-        if best <= (1 - rules.patience) * rounds or rounds >= rules.most_rounds:
-            return best
-        rounds = min(2 * rounds, rules.most_rounds)

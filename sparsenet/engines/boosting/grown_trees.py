@@ -59,19 +59,6 @@ class Grower:
         with threadpool_limits(self._threads):
             self._model.fit(self._ordered(matrix), labels)
 
-    def staged_log_losses(self, matrix: F64, labels: I32, floor: float = 1e-7) -> F64:
-        """Return the mean negative log probability of the labels after each round; unknown labels have `floor`."""
-        at = {label: place for place, label in enumerate(self._model.classes_.tolist())}
-        places = np.array([at.get(label, -1) for label in labels.tolist()])
-        known = np.flatnonzero(places >= 0)
-        found = []
-        with threadpool_limits(self._threads):
-            for p in self._model.staged_predict_proba(self._ordered(matrix)):
-                own = np.full(len(labels), floor)
-                own[known] = np.maximum(p[known, places[known]], floor)
-                found.append(float(-np.log(own).mean()))
-        return np.array(found)
-
     def extract(self, rounds: int) -> tuple[BoostedTrees, I32]:
         """Return the trees of the first rounds as arrays of our own, and the labels of their outputs."""
         return extract(self._model, self._order, self._codes, rounds), self._model.classes_.astype(np.int32)

@@ -11,17 +11,18 @@ import numpy as np
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
+from sparsenet.engines.table.encoding_choices import without
 from sparsenet.engines.table.held_answers import HeldAnswers
+from sparsenet.engines.table.measuring_members import Measured, measure_steps
 from sparsenet.engines.table.members import AverageMember, Member
-from sparsenet.engines.table.number_flags import without
-from sparsenet.engines.table.table_options import METHODS, ONE_CLASS_ONLY, Labelled, Setting, TableOptions
+from sparsenet.engines.table.table_options import METHODS, ONE_CLASS_ONLY, SETTINGS, Labelled, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import OF_BLEND, MemberTraining
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.targets import Target
 from sparsenet.kernels.types import F64, Bools
-from sparsenet.selection.choose import Decision, Option, choose
+from sparsenet.selection.choose import Decision, Option, choose, climb
 from sparsenet.selection.holdout import Holdout
 
 if TYPE_CHECKING:
@@ -70,50 +71,29 @@ class FittedTable:
         return found if self.dropped is None else replace(found, rows=without(found.rows, self.dropped))
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A method on the hold-out: its answers, score of each point, settings, and the model of the last part."""
-
-    member: Member
-    answers: HeldAnswers
-    score: F64
-    setting: Setting
-
-
 def fit(
-    points: TablePoints,
-    labels: Rows,
-    options: TableOptions,
-    *,
-    exclusive: bool,
-    seed: int,
-    threads: int,
-    times: F64 | None = None,
+    whole: Labelled, parts: list[Holdout], training: MemberTraining
 ) -> tuple[Member, dict[str, Decision], dict[str, float] | None]:
     """Return the model, the decisions, and measures on held-out rows.
 
     Parameters
     ----------
-    exclusive : bool
-        Whether each row has exactly one label.
-    times : ndarray of shape (n,), optional
-        Times of rows that look back on earlier ones: the last rows are held out.
+    parts : list of Holdout
+        The parts of the hold-out; none for few rows.
     """
-    whole, n_labels = Labelled(points, labels), labels.width
-    training = MemberTraining(options, n_labels, exclusive, seed, threads)
-    left_out = options.left_out(points, labels, exclusive=exclusive)
+    options, labels, exclusive = training.options, whole.labels, training.exclusive
+    left_out = options.left_out(whole.points, labels, exclusive=exclusive)
     check_method(options.method, left_out, exclusive=exclusive)
     methods = [options.method] if options.method != "auto" else [each for each in METHODS if each not in left_out]
-    parts = options.holdout.draw(len(points), seed, times)
     if not _can_decide(parts, labels):
-        method = methods[0] if options.method != "auto" or len(points) >= options.holdout.min_rows else methods[-3]
-        member, _ = training.train([method], whole)[0]
+        method = methods[0] if options.method != "auto" or len(labels) >= options.holdout.min_rows else methods[-3]
+        (member,) = training.train([method], whole)
         why = f"{method}: too few rows to hold some out"
         return member, {} if options.method != "auto" else {"method": Decision(method, why, tuple(methods))}, None
-    measured = _measure(training, methods, whole, parts)
     truth = labels.take(np.concatenate([part.held for part in parts]))
+    measured, settings = _measure(training, methods, whole, parts)
     chosen, choices = _chosen(measured, truth, options, left_out, exclusive=exclusive)
-    choices |= _settings([measured[method].setting for method in chosen])
+    choices |= {SETTINGS[method]: settings[method] for method in chosen if method in settings}
     member = _final(training, chosen, measured, whole, parts)
     answers = measured[chosen[0]].answers if len(chosen) == 1 else _mean(measured, chosen)
     return member, choices if options.method == "auto" else {}, _validation(answers, truth, exclusive=exclusive)
@@ -133,31 +113,23 @@ def _can_decide(parts: list[Holdout], labels: Rows) -> bool:
 
 def _measure(
     training: MemberTraining, methods: list[str], whole: Labelled, parts: list[Holdout]
-) -> dict[str, Measured]:
-    """Train each method without each part of the hold-out, and let it answer that part."""
-    found: dict[str, list[tuple[Member, Setting, HeldAnswers]]] = {method: [] for method in methods}
+) -> tuple[dict[str, Measured], dict[str, Decision]]:
+    """Measure each method with its best setting on the hold-out; also return the decisions on settings."""
+    measured: dict[str, Measured] = {}
+    settings: dict[str, Decision] = {}
     groups = training.groups(methods)
-    with parts_done(len(groups) * len(parts), f"{len(whole.points):,} rows", training.options.verbose) as on_progress:
-        for part in parts:
-            train, held = whole.take(part.kept), whole.take(part.held)
-            for group in groups:
-                for method, (member, setting) in zip(group, training.train(group, train, held), strict=True):
-                    found[method].append((member, setting, HeldAnswers.of(member, held.points, training.threads)))
-                on_progress(1)
-    truth = whole.labels.take(np.concatenate([part.held for part in parts]))
-    return {method: _joined(own, truth, exclusive=training.exclusive) for method, own in found.items()}
-
-
-def _joined(own: list[tuple[Member, Setting, HeldAnswers]], truth: Rows, *, exclusive: bool) -> Measured:
-    """Join the parts of one method: the settings are the medians."""
-    answers = HeldAnswers.stacked([answers for _, _, answers in own])
-    score = answers.exclusive_score(truth) if exclusive else answers.shared_score(truth)
-    costs, rounds = ([getattr(setting, name) for _, setting, _ in own] for name in ("cost", "rounds"))
-    middle = len(own) // 2
-    setting = Setting(
-        cost=None if None in costs else sorted(costs)[middle], rounds=None if None in rounds else sorted(rounds)[middle]
-    )
-    return Measured(own[-1][0], answers, score, setting)
+    with parts_done(len(groups), f"{len(whole.points):,} rows", training.options.verbose) as on_progress:
+        for group in groups:
+            steps = measure_steps(training, group, whole, parts)
+            if group[0] in SETTINGS:
+                options = (Option(f"{step[0].setting:g}", step[0]) for step in steps)
+                found = climb(options, lambda own: own.score, training.options.larger)
+                measured[group[0]] = found.value
+                settings[group[0]] = found._replace(value=found.value.setting)
+            else:
+                measured |= dict(zip(group, next(steps), strict=True))
+            on_progress(1)
+    return measured, settings
 
 
 def _mean(measured: dict[str, Measured], chosen: tuple[str, ...]) -> HeldAnswers:
@@ -185,13 +157,6 @@ def _chosen(
     return found.value, choices
 
 
-def _settings(chosen: Iterable[Setting]) -> dict[str, Decision]:
-    """Return the cost and the rounds of the chosen methods as decisions."""
-    found = {name: value for each in chosen for name, value in each._asdict().items() if value is not None}
-    why = "the least log loss on held-out rows"
-    return {name: Decision(value, f"{value:g}: {why}") for name, value in found.items()}
-
-
 def _pairs(measured: Iterable[str]) -> list[tuple[str, str]]:
     """Return the pairs of methods to average: a blend has combined its tree and its network already."""
     return [(a, b) for a, b in combinations(measured, 2) if not (a in OF_BLEND and b in OF_BLEND)]
@@ -210,8 +175,8 @@ def _final(
     else:
         by_method: dict[str, Member] = {}
         for group in training.groups(list(chosen)):
-            trained = training.train(group, whole, setting=measured[group[0]].setting)
-            by_method |= {method: member for method, (member, _) in zip(group, trained, strict=True)}
+            trained = training.train(group, whole, measured[group[0]].setting)
+            by_method |= dict(zip(group, trained, strict=True))
         members = [by_method[method] for method in chosen]
     return members[0] if len(members) == 1 else AverageMember((members[0], members[1]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,7 @@ class LogisticRules:
     Attributes
     ----------
     costs : tuple of float
-        Costs of an error against half the squared norm of the weights, ascending: each starts from the weights of the
-        one before, until the held-out log loss rises.
+        Costs of an error against half the squared norm of the weights, ascending.
     usual_cost : float
         The cost without held-out points.
     steps : int
@@ -76,15 +75,9 @@ class FittedLogistic:
 
 
 def fit(
-    points: Rows,
-    labels: I32,
-    n_labels: int,
-    rules: LogisticRules,
-    *,
-    held: tuple[Rows, I32] | None = None,
-    cost: float | None = None,
-) -> FittedLogistic:
-    """Train softmax regression, with the cost that held-out points prefer, or with a given one.
+    points: Rows, labels: I32, n_labels: int, rules: LogisticRules, costs: Iterable[float]
+) -> Iterator[FittedLogistic]:
+    """Train softmax regression with one cost after the other; each starts from the weights of the one before.
 
     Parameters
     ----------
@@ -93,19 +86,10 @@ def fit(
     """
     _check_memory(points, n_labels)
     x = as_matrix(points).astype(np.float64)
-    start, least, best = np.zeros((points.width + 1, n_labels)), np.inf, None
-    costs = (cost or rules.usual_cost,) if held is None or cost is not None else rules.costs
-    for each in costs:
-        start = _minimised(x, labels, start, each, rules.steps)
-        model = FittedLogistic(start[:-1].astype(np.float32), start[-1].astype(np.float32), each)
-        if held is None:
-            return model
-        loss = _log_loss(model, *held)
-        if loss >= least:
-            break
-        least, best = loss, model
-    assert best is not None
-    return best
+    weights = np.zeros((points.width + 1, n_labels))
+    for cost in costs:
+        weights = _minimised(x, labels, weights, cost, rules.steps)
+        yield FittedLogistic(weights[:-1].astype(np.float32), weights[-1].astype(np.float32), cost)
 
 
 def _check_memory(points: Rows, n_labels: int) -> None:
@@ -116,12 +100,6 @@ def _check_memory(points: Rows, n_labels: int) -> None:
         found = f"{in_words(needed)}, and {in_words(available)} are available"
         size = f"{points.width:,} features x {n_labels:,} classes"
         raise MemoryError(f"softmax regression of {size} needs about {found}: use method='blend'")
-
-
-def _log_loss(model: FittedLogistic, points: Rows, labels: I32) -> float:
-    """Return the mean negative log probability of the labels."""
-    scores = model.scores(points).astype(np.float64)
-    return float((logsumexp(scores, axis=1) - scores[np.arange(len(labels)), labels]).mean())
 
 
 def _minimised(x: csr_array, labels: I32, start: F64, cost: float, steps: int) -> F64:

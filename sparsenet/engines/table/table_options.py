@@ -18,6 +18,8 @@ from sparsenet.selection.holdout import Holdout
 #: The kinds of models; the first two need exactly one class a row.
 METHODS = ("boosting", "linear", "blend", "network", "tree")
 ONE_CLASS_ONLY = ("boosting", "linear")
+#: Methods with a setting that held-out rows choose, and its name.
+SETTINGS = {"linear": "cost", "boosting": "rounds"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class TableHoldout:
     """
 
     share: float = 0.1
-    min_held: int = 1000
+    min_held: int = 500
     max_held: int = 5000
     folds: int = 5
     min_rows: int = 20
@@ -52,7 +54,7 @@ class TableHoldout:
             return []
         if times is not None:
             n_held = min(max(int(n * self.share), min(self.min_held, n // self.folds)), self.max_held)
-            return [Holdout.draw(n, n_held, seed, strategy="time", by=np.nan_to_num(times, nan=-np.inf))]
+            return [Holdout.draw(n, n_held, seed, strategy="time", by=times)]
         if n >= self.folds * self.min_held:
             return [Holdout.draw(n, int(np.clip(n * self.share, self.min_held, self.max_held)), seed)]
         n_parts = min(self.folds, -(-self.min_held * self.folds // n))
@@ -73,6 +75,8 @@ class TableOptions:
     holdout : TableHoldout
     better : Rule
         The evidence for another model than the usual one. All cost about the same, so the better one wins.
+    larger : Rule
+        The evidence for the next larger cost of regression, or number of rounds of boosting.
     max_linear : float
         Entries of all rows plus ten for each feature, times classes, above which softmax regression is left out: it
         takes minutes. L-BFGS goes over the weights about ten times a step.
@@ -84,6 +88,7 @@ class TableOptions:
     verbose: bool | None = None
     holdout: TableHoldout = field(default_factory=TableHoldout)
     better: Rule = field(default_factory=lambda: Rule("accuracy and Brier score", standard_errors=0.5))
+    larger: Rule = field(default_factory=lambda: Rule("accuracy and Brier score", standard_errors=0.0))
     boosting: BoostingRules = field(default_factory=BoostingRules)
     linear: LogisticRules = field(default_factory=LogisticRules)
     max_linear: float = 1e7
@@ -112,24 +117,19 @@ class TableOptions:
         return found
 
 
-class Setting(NamedTuple):
-    """What held-out rows chose within a method: the cost of softmax regression, the rounds of boosting."""
-
-    cost: float | None = None
-    rounds: int | None = None
-
-
 class Labelled(NamedTuple):
-    """Points, their labels, and the label of each point if it has exactly one."""
+    """Points, their labels, and their times if they look back on a history."""
 
     points: TablePoints
     labels: Rows
+    times: F64 | None = None
 
     @property
     def single(self) -> I32:
-        """The label of each point."""
+        """The label of each point, if each has exactly one."""
         return self.labels.indices
 
     def take(self, numbers: np.ndarray) -> Labelled:
         """Gather points by number."""
-        return Labelled(self.points.take(numbers), self.labels.take(numbers))
+        times = None if self.times is None else self.times[numbers]
+        return Labelled(self.points.take(numbers), self.labels.take(numbers), times)

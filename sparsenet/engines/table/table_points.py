@@ -50,14 +50,14 @@ class TablePoints:
         with_matrix: bool = True,
     ) -> TablePoints:
         """Encode a frame, without the part that no model needs."""
-        encoder.require(frame)
+        cells = encoder.cells(frame)
         if with_rows:
-            rows = encoder.rows(frame, threads=threads)
+            rows = encoder.rows(frame, cells, threads=threads)
         else:
             rows = Rows(np.zeros(len(frame) + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
         rows = replace(rows, width=n_features(encoder))
         if with_matrix:
-            return cls(rows, *encoder.matrix(frame))
+            return cls(rows, *encoder.matrix(frame, cells))
         return cls(rows, np.empty((len(frame), 0)), np.empty(0, bool))
 
     def __len__(self) -> int:

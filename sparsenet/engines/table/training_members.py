@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import fit_blend
 from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions
 from sparsenet.engines.boosting import fit_boosting
@@ -18,7 +20,7 @@ from sparsenet.engines.table.members import (
     NetworkMember,
     TreeMember,
 )
-from sparsenet.engines.table.table_options import Labelled, Setting, TableOptions
+from sparsenet.engines.table.table_options import Labelled, TableOptions
 from sparsenet.engines.tree.machines import Rules
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
@@ -45,33 +47,29 @@ class MemberTraining:
         shared = [method for method in methods if method in OF_BLEND]
         return [[method] for method in methods if method not in OF_BLEND] + ([shared] if shared else [])
 
-    def train(
-        self, methods: list[str], train: Labelled, held: Labelled | None = None, setting: Setting | None = None
-    ) -> list[tuple[Member, Setting]]:
-        """Train a group of methods; held-out points, or an earlier `setting`, decide on cost and rounds."""
-        setting = setting or Setting()
-        if methods == ["linear"]:
-            return [self._linear(train, held, setting)]
-        if methods == ["boosting"]:
-            return [self._boosting(train, held, setting)]
-        return [(member, Setting()) for member in self._blend(methods, train)]
+    def settings(self, group: list[str]) -> tuple[float | None, ...]:
+        """Return the settings to try of a group of methods, ascending; one that is None if there is nothing to set."""
+        of_methods = {"linear": self.options.linear.costs, "boosting": self.options.boosting.rounds}
+        return of_methods.get(group[0], (None,))
 
-    def _linear(self, train: Labelled, held: Labelled | None, setting: Setting) -> tuple[Member, Setting]:
-        test = None if held is None else (held.points.rows, held.single)
-        rules = self.options.linear
-        model = logistic.fit(train.points.rows, train.single, self.n_labels, rules, held=test, cost=setting.cost)
-        return LinearMember(model), Setting(cost=model.cost)
+    def train(self, group: list[str], train: Labelled, setting: float | None = None) -> list[Member]:
+        """Train a group of methods with one setting, by default the usual one."""
+        usual = {"linear": self.options.linear.usual_cost, "boosting": self.options.boosting.usual_rounds}
+        return next(self.path(group, train, [usual.get(group[0]) if setting is None else setting]))
 
-    def _boosting(self, train: Labelled, held: Labelled | None, setting: Setting) -> tuple[Member, Setting]:
-        points, test = train.points, None if held is None else (held.points.matrix, held.single)
-        model = fit_boosting.fit(
-            *(points.matrix, points.is_category, train.single, self.n_labels, self.options.boosting),
-            seed=self.seed,
-            threads=self.threads,
-            held=test,
-            rounds=setting.rounds,
-        )
-        return BoostingMember(model), Setting(rounds=model.trees.n_rounds)
+    def path(self, group: list[str], train: Labelled, settings: Iterable[Any]) -> Iterator[list[Member]]:
+        """Train a group of methods, and yield its models for each of the settings."""
+        rows, rules = train.points.rows, self.options
+        if group == ["linear"]:
+            for regression in logistic.fit(rows, train.single, self.n_labels, rules.linear, settings):
+                yield [LinearMember(regression)]
+        elif group == ["boosting"]:
+            points = train.points
+            data = points.matrix, points.is_category, train.single, self.n_labels
+            for trees in fit_boosting.fit(*data, rules.boosting, settings, seed=self.seed, threads=self.threads):
+                yield [BoostingMember(trees)]
+        else:
+            yield self._blend(group, train)
 
     def _blend(self, methods: list[str], train: Labelled) -> list[Member]:
         rows = train.points.rows
@@ -91,6 +89,7 @@ class MemberTraining:
             target=Target.of_columns(self.n_labels),
             scaling=Scaling("none"),
             seen=LabelStats.of_rows(rows.width, self.n_labels),
+            held_out=options.holdout.draw(train.labels, run_seed(self.seed), train.times),
         )
         found: list[Member] = []
         for method in methods:

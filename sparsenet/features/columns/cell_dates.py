@@ -44,6 +44,8 @@ _MAX_TICKS = 2.2e17
 _UNITS = {"seconds": 1e6, "milliseconds": 1e3, "microseconds": 1.0, "nanoseconds": 1e-3}
 #: How cells hold dates: the order of the parts of strings, each with an optional time and zone, or the unit of numbers.
 ORDERS = (*_PATTERNS, *_UNITS)
+#: Orders that no other order can be mistaken for: a column of another order may hold them, too.
+_CLEAR_ORDERS = ("year first", "day, month name", "month name, day")
 #: Orders that a column may have without its type being given: eight digits may be anything.
 INFERRED_ORDERS = tuple(order for order in _PATTERNS if order != "compact")
 
@@ -83,15 +85,28 @@ def _offset(zone: str | None) -> timedelta:
 
 
 def find_order(texts: Sequence[str], orders: Iterable[str] = tuple(_PATTERNS), share: float = 1.0) -> str | None:
-    """Return the first of `orders` that fits at least a `share` of the strings, else None.
+    """Return the first of `orders` that reads the most strings, if these are at least a `share` of them, else None.
 
-    Days come before months where all strings fit both.
+    Every order also reads dates such as 2024-12-31. Days come before months where all strings fit both.
+
+    >>> find_order(["2024-12-31", "1/2/2024", "31/1/2024"]), find_order(["1/31/2024", "31/1/2024"])
+    ('day first', None)
     """
-    fitting = {order: sum(parse_moment(text, order) is not None for text in texts) for order in orders}
-    best = max(fitting.values(), default=0)
-    if not texts or best < share * len(texts):
+    clear = np.array([any(parse_moment(text, order) is not None for order in _CLEAR_ORDERS) for text in texts], bool)
+    fits = {order: np.array([parse_moment(text, order) is not None for text in texts], bool) for order in orders}
+    if not texts or max(int((own | clear).sum()) for own in fits.values()) < share * len(texts):
         return None
-    return next(order for order, count in fitting.items() if count == best)
+    return max(fits, key=lambda order: (int((fits[order] | clear).sum()), int(fits[order].sum())))
+
+
+def time_order(cells: Cells) -> str | None:
+    """Return the order of the parts of times in strings; None if they are numbers, or more than half are no dates."""
+    if cells.values.dtype.kind == "M":
+        return "year first"
+    if not len(numbers_in(cells)[1]):
+        return None
+    texts = [value for value in cells.values.tolist() if isinstance(value, str)]
+    return find_order(texts[:: -(-len(texts) // 10_000) or 1], share=0.5) if texts else "year first"
 
 
 def find_unit(numbers: NDArray[Any]) -> str:
@@ -155,5 +170,8 @@ def _as_moment(value: Any, order: str) -> tuple[datetime | None, bool]:
         return _in_utc(value), False
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day), False
-    found = parse_moment(value, order) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None, True
+    parsed = (parse_moment(value, each) for each in (order, *_CLEAR_ORDERS))
+    found = next((moment for moment in parsed if moment is not None), None)
     return found, found is None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,6 +63,7 @@ class InferenceRules:
 
 
 RULES = InferenceRules()
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
 _LISTS = {list, tuple, set, np.ndarray}
 
 
@@ -235,7 +238,22 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
     order = _order(profile, rules, rules.min_share)
     if order is not None:
         return _of_dates(profile, order)
-    return _of_strings(profile, rules)
+    if all(isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) for value in values):
+        why = "numbers with decimal commas? Write 1.5 for 1,5 to make them numbers"
+        return _doubtful(profile, InferredType(type="category", why=why))
+    found = _of_strings(profile, rules)
+    if all(isinstance(value, str) and find_order([value], INFERRED_ORDERS) for value in values):
+        why = f"{found.why}: dates, but days first in some and months first in others; write them as 2024-12-31"
+        return _doubtful(profile, replace(found, why=why))
+    return found
+
+
+def _doubtful(profile: ColumnProfile, found: InferredType) -> InferredType:
+    """Warn of a type that is probably not meant."""
+    name = profile.cells.name
+    advice = f"pass types={{{name!r}: {found.type!r}}} if this is meant"
+    warnings.warn(f"column {name!r} has the type {found.type!r}: {found.why}; {advice}", UserWarning, stacklevel=2)
+    return found
 
 
 def _of_parsed_numbers(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
@@ -261,7 +279,7 @@ def _order(profile: ColumnProfile, rules: InferenceRules, min_share: float) -> s
     texts = [value for value in profile.sample(rules.sample).values.tolist() if isinstance(value, str)]
     head = texts[:: -(-len(texts) // 100) or 1]
     if min_share and find_order(head, INFERRED_ORDERS, min_share / 2) is None:
-        return None  # spare columns of texts six patterns a cell
+        return None  # spare columns of texts all patterns
     return find_order(texts, INFERRED_ORDERS if min_share else (*INFERRED_ORDERS, "compact"), min_share)
 
 

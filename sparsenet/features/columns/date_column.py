@@ -133,7 +133,7 @@ def checked_moments(cells: Cells, order: str, *, is_strict: bool) -> Moments:
     """Return the moments in cells; refuse other cells, or count them as missing."""
     moments, strays = moments_in(cells, order)
     if len(strays) and is_strict:
-        advice = f"write it as 2024-12-31 or 2024-12-31 17:05, or pass types={{{cells.name!r}: 'category'}}"
+        advice = f"write it as 2024-12-31 or 2024-12-31 17:05, or fit with types={{{cells.name!r}: 'category'}}"
         cells.refuse(int(strays[0]), f"the column's type is 'date' (strings with {order}): {advice}")
     return moments
 

@@ -15,7 +15,7 @@ from sparsenet.core.memory import in_words
 from sparsenet.core.validation import first_repeated, integer
 from sparsenet.data.frames import Frame
 from sparsenet.features.columns.category_column import Categories, checked_texts
-from sparsenet.features.columns.cell_dates import MICROSECONDS_A_DAY, ORDERS, Moments, find_order, moments_in
+from sparsenet.features.columns.cell_dates import MICROSECONDS_A_DAY, ORDERS, Moments, moments_in, time_order
 from sparsenet.features.columns.cell_numbers import numbers_in
 from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.tracks import Track
@@ -106,7 +106,7 @@ class History:
         frame.require([spec.key, spec.time, *spec.columns], "history")
         values = tuple(Categories.learn(_one_value(Cells.of(frame, name)).texts()) for name in spec.columns)
         empty = tuple(Track.empty() for _ in range(1 + len(values)))
-        fresh = cls(spec, _time_order(Cells.of(frame, spec.time)), [], values, empty)
+        fresh = cls(spec, time_order(Cells.of(frame, spec.time)), [], values, empty)
         keys, _, _, events = fresh._events(frame)
         kept = tuple(track.last(spec.n, len(keys), max_events) for track in events)
         return cls(spec, fresh.order, keys, values, kept)
@@ -210,16 +210,6 @@ def _one_value(cells: Cells) -> Cells:
             cells.refuse(row, "a history needs columns with one value in a cell: make a row of each value")
     checked_texts(cells)
     return cells
-
-
-def _time_order(cells: Cells) -> str | None:
-    """Return the order of the parts of times in strings; None if times are numbers."""
-    if cells.values.dtype.kind == "M":
-        return "year first"
-    if not len(numbers_in(cells)[1]):
-        return None
-    texts = [value for value in cells.values.tolist() if isinstance(value, str)]
-    return find_order(texts[:: -(-len(texts) // 10_000) or 1], share=0.0) or "year first"
 
 
 def _times(cells: Cells, order: str | None) -> F64:

@@ -261,6 +261,6 @@ def checked_numbers(cells: Cells, *, is_strict: bool) -> F64:
     """Return the numbers in cells; refuse other cells, or count them as missing."""
     numbers, strays = numbers_in(cells)
     if len(strays) and is_strict:
-        advice = f"correct it, or pass types={{{cells.name!r}: 'category'}}"
+        advice = f"correct or empty the cell, or fit with types={{{cells.name!r}: 'category'}}"
         cells.refuse(int(strays[0]), f"the column's type is 'number': {advice}")
     return numbers

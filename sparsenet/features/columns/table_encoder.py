@@ -118,8 +118,8 @@ class TableEncoder:
         own = [column.name for column in self.used if column.name not in derived]
         return tuple(dict.fromkeys((*own, spec.key, spec.time)))
 
-    def _cells(self, frame: Frame) -> list[Cells]:
-        """Return the cells of the columns that are used, derived ones included."""
+    def cells(self, frame: Frame) -> list[Cells]:
+        """Return the cells of the columns that are used, derived ones included, for `rows` and `matrix`."""
         self.require(frame)
         past = {} if self.history is None else self.history.past(frame)
         return [
@@ -127,13 +127,20 @@ class TableEncoder:
             for column in self.used
         ]
 
-    def rows(self, frame: Frame, *, threads: int = 1, rows_at_a_time: int = 1 << 15) -> Rows:
+    def rows(
+        self,
+        frame: Frame,
+        cells: list[Cells] | None = None,
+        *,
+        threads: int = 1,
+        rows_at_a_time: int = 1 << 15,
+    ) -> Rows:
         """Return the sparse features of all columns; a frequent category and a standard score are about 1/2.
 
         Blocks of `rows_at_a_time` rows stay in the caches while they are encoded.
         Rows that share a history must be encoded together: each sees the events of the others before its time.
         """
-        cells = self._cells(frame)
+        cells = self.cells(frame) if cells is None else cells
         blocks: list[Rows] = []
         for part in _slices(len(frame), rows_at_a_time):
             blocks.append(self._block(cells, part, threads))
@@ -151,12 +158,13 @@ class TableEncoder:
         np.multiply(rows.data, SCALE, out=rows.data)
         return rows
 
-    def matrix(self, frame: Frame) -> tuple[F64, Bools]:
+    def matrix(self, frame: Frame, cells: list[Cells] | None = None) -> tuple[F64, Bools]:
         """Return numbers and category codes, (n, c) with NaN for missing, and the mask of columns with codes.
 
         Codes are below 255. Texts and ids are only counted: gradient boosting has no use for thousands of columns.
         """
-        found = [column.numbers(own) for column, own in zip(self.used, self._cells(frame), strict=True)]
+        cells = self.cells(frame) if cells is None else cells
+        found = [column.numbers(own) for column, own in zip(self.used, cells, strict=True)]
         codes = [code for column in self.used for code in column.codes]
         matrix = np.concatenate([np.empty((len(frame), 0)), *found], axis=1)
         return matrix, np.array(codes, bool)

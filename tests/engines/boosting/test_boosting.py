@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +15,7 @@ from sparsenet.engines.boosting.fit_boosting import BoostingRules
 from sparsenet.storage import ModelError
 
 IS_CATEGORY = np.array([False, False, True, False, True])
-FAST = BoostingRules(first_rounds=5, most_rounds=20)
+FAST = BoostingRules(rounds=(5,))
 
 
 def points(n=600, seed=0):
@@ -29,9 +28,11 @@ def points(n=600, seed=0):
     return matrix, (known[:, 0] + known[:, 2] % 3 + rng.normal(size=n) > 1).astype(int) + (known[:, 1] > 0.5)
 
 
-def fitted(matrix, labels, n_labels, **how):
-    how = {"seed": 0, "threads": 1} | how
-    return fit_boosting.fit(matrix, IS_CATEGORY, labels.astype(np.int32), n_labels, FAST, **how)
+def fitted(matrix, labels, n_labels, rounds, *, seed=0, threads=1):
+    found = fit_boosting.fit(
+        matrix, IS_CATEGORY, labels.astype(np.int32), n_labels, FAST, [rounds], seed=seed, threads=threads
+    )
+    return next(found)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -67,17 +68,17 @@ def test_threads_and_saving_do_not_change_bits():
         assert np.array_equal(one.probabilities(matrix), other.probabilities(matrix))
 
 
-def test_held_out_points_choose_the_rounds():
-    (matrix, labels), (test, truth) = points(), points(seed=1)
-    noise = np.random.default_rng(0).integers(0, 3, len(labels))
-    learnable = fitted(matrix, labels, 3, held=(test, truth.astype(np.int32)))
-    hopeless = fitted(matrix, noise, 3, held=(test, truth.astype(np.int32)))
-    assert hopeless.trees.n_rounds < learnable.trees.n_rounds <= FAST.most_rounds
+def test_more_rounds_continue_from_fewer():
+    matrix, labels = points()
+    path = list(fit_boosting.fit(matrix, IS_CATEGORY, labels.astype(np.int32), 3, FAST, [2, 4], seed=0, threads=1))
+    for model, rounds in zip(path, (2, 4), strict=True):
+        assert model.trees.n_rounds == rounds
+        assert np.array_equal(model.probabilities(matrix), fitted(matrix, labels, 3, rounds).probabilities(matrix))
 
 
 def test_labels_without_points_have_no_probability():
     matrix, labels = points()
-    model = fitted(matrix, 2 * labels, 6, rounds=3, held=None)
+    model = fitted(matrix, 2 * labels, 6, rounds=3)
     p = model.probabilities(matrix)
     assert p.shape == (600, 6)
     assert (p[:, [1, 3, 5]] == 0).all()
@@ -129,16 +130,9 @@ def test_refuses_damaged_trees(part, change, problem):
         boosting_arrays.unpack({**arrays, part: np.ascontiguousarray(change(arrays[part]))}, about, 5)
 
 
-def test_an_untrained_number_of_rounds_has_a_default():
-    matrix, labels = points(200)
-    rules = replace(FAST, usual_rounds=4)
-    model = fit_boosting.fit(matrix, IS_CATEGORY, labels.astype(np.int32), 3, rules, seed=0, threads=1)
-    assert model.trees.n_rounds == 4
-
-
 @pytest.mark.parametrize("label", [0, 1, 2])
 def test_one_class_needs_no_trees(label):
     matrix, _ = points(40)
-    model = fitted(matrix, np.full(40, label), 3, held=(matrix, np.ones(40, np.int32)))
+    model = fitted(matrix, np.full(40, label), 3, rounds=5)
     assert model.probabilities(matrix).argmax(axis=1).tolist() == [label] * 40
     assert boosting_arrays.unpack(*boosting_arrays.pack(model), 5).trees.n_rounds == 0

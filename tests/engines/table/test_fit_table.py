@@ -10,19 +10,22 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.engines.blend.blend_holdout import HoldoutSize
 from sparsenet.engines.boosting.fit_boosting import BoostingRules
 from sparsenet.engines.table import fit_table, logistic
+from sparsenet.engines.table.encoding_choices import NumberFeatures, choose_numbers, choose_sets
 from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.logistic import LogisticRules
 from sparsenet.engines.table.members import AverageMember, Member
-from sparsenet.engines.table.table_options import TableHoldout, TableOptions
+from sparsenet.engines.table.table_options import Labelled, TableHoldout, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
+from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.targets import Target
+from sparsenet.selection.holdout import Holdout
 from tests.support.tables import table
 
-QUICK = TableOptions(boosting=BoostingRules(first_rounds=10, most_rounds=10), verbose=False)
-HOW = {"seed": 0, "threads": 1}
+QUICK = TableOptions(boosting=BoostingRules(rounds=(10,)), verbose=False)
 
 
 def planted(n=160, seed=0):
@@ -38,12 +41,19 @@ def planted(n=160, seed=0):
 POINTS, LABELS = planted()
 
 
+def fit(points, labels, options, *, exclusive=True, seed=0, threads=1, times=None):
+    """Draw the hold-out, and train on it."""
+    training = MemberTraining(options, labels.width, exclusive, seed, threads)
+    parts = options.holdout.draw(len(points), seed, times)
+    return fit_table.fit(Labelled(points, labels, times), parts, training)
+
+
 def accuracy(member: Member, points=POINTS, labels=LABELS):
     return float(np.mean(member.best(points, 1, 1)[0][:, 0] == labels.indices))
 
 
 def test_the_best_method_is_chosen_and_recorded():
-    member, choices, validation = fit_table.fit(POINTS, LABELS, QUICK, exclusive=True, **HOW)
+    member, choices, validation = fit(POINTS, LABELS, QUICK)
     assert accuracy(member) > 0.9
     assert choices["method"].options == ("boosting", "linear", "blend", "network", "tree")
     assert choices["method"].n == 160  # a small table is held out in turn, as a whole
@@ -57,7 +67,7 @@ def test_the_best_method_is_chosen_and_recorded():
 
 @pytest.mark.parametrize("method", ["boosting", "linear", "blend", "network", "tree"])
 def test_every_method_answers_in_blocks_as_at_once(method):
-    member, choices, _ = fit_table.fit(POINTS, LABELS, replace(QUICK, method=method), exclusive=True, **HOW)
+    member, choices, _ = fit(POINTS, LABELS, replace(QUICK, method=method))
     assert member.kind == method
     assert choices == {}
     p = member.probabilities(POINTS, 1)
@@ -73,58 +83,60 @@ def test_every_method_answers_in_blocks_as_at_once(method):
 
 def test_one_seed_gives_equal_models():
     options = replace(QUICK, holdout=TableHoldout(min_held=32, max_held=32))
-    first, second = (
-        fit_table.fit(POINTS, LABELS, options, exclusive=True, seed=0, threads=threads)[0] for threads in (1, 2)
-    )
+    first, second = (fit(POINTS, LABELS, options, threads=threads)[0] for threads in (1, 2))
     assert np.array_equal(first.probabilities(POINTS, 1), second.probabilities(POINTS, 2))
 
 
 def test_softmax_regression_is_exact():
     rules = LogisticRules(steps=1000)
-    ours = logistic.fit(POINTS.rows, LABELS.indices, LABELS.width, rules, cost=1.0)
+    (ours,) = logistic.fit(POINTS.rows, LABELS.indices, LABELS.width, rules, [1.0])
     theirs = LogisticRegression(C=1.0, tol=1e-8, max_iter=5000).fit(as_matrix(POINTS.rows), LABELS.indices)
     np.testing.assert_allclose(ours.probabilities(POINTS.rows), theirs.predict_proba(as_matrix(POINTS.rows)), atol=0.01)
 
 
-def test_held_out_rows_choose_the_cost():
+def test_held_out_rows_choose_the_cost_and_the_rounds():
     noise = np.random.default_rng(0).integers(0, LABELS.width, len(POINTS)).astype(np.int32)
-    fit_on, held = POINTS.rows.slice(0, 100), POINTS.rows.slice(100, 160)
-    models = [
-        logistic.fit(fit_on, labels[:100], LABELS.width, LogisticRules(), held=(held, labels[100:]))
-        for labels in (noise, LABELS.indices)
-    ]
-    assert models[0].cost < models[1].cost
+    random = Rows(LABELS.indptr, noise, LABELS.data, LABELS.width)
+    found = {"cost": [], "rounds": []}
+    for labels in (random, LABELS):
+        training = MemberTraining(TableOptions(verbose=False), labels.width, True, 0, 1)
+        whole = Labelled(POINTS, labels)
+        _, settings = fit_table._measure(training, ["linear", "boosting"], whole, [Holdout.draw(160, 60, 0)])
+        found["cost"].append(settings["linear"].value)
+        found["rounds"].append(settings["boosting"].value)
+    assert found["cost"][0] < found["cost"][1]
+    assert found["rounds"][0] < found["rounds"][1]
 
 
 def test_dear_methods_are_left_out_with_a_reason():
     options = replace(QUICK, max_linear=10, max_boosting=10)
-    member, choices, _ = fit_table.fit(POINTS, LABELS, options, exclusive=True, **HOW)
+    member, choices, _ = fit(POINTS, LABELS, options)
     assert member.kind in ("blend", "network", "tree")
     assert "boosting left out: 160 rows x 3 columns x 4 classes" in choices["method"].why
     assert "linear left out" in choices["method"].why
     # a method given by name is trained all the same
     options = replace(options, method="boosting")
-    assert fit_table.fit(POINTS, LABELS, options, exclusive=True, **HOW)[0].kind == "boosting"
+    assert fit(POINTS, LABELS, options)[0].kind == "boosting"
 
 
 def test_several_labels_a_row():
     both = np.array([[i, LABELS.width] for i in LABELS.indices]).ravel()
     matrix = csr_array((np.ones(len(both), np.float32), both, np.arange(0, len(both) + 1, 2)), (160, LABELS.width + 1))
     labels = Rows.of(matrix)
-    member, choices, validation = fit_table.fit(POINTS, labels, QUICK, exclusive=False, **HOW)
+    member, choices, validation = fit(POINTS, labels, QUICK, exclusive=False)
     assert choices["method"].options == ("blend", "network", "tree")
     assert "boosting left out: rows may have several labels" in choices["method"].why
     assert validation is not None
     assert validation["P@1"] > 0.8
     assert member.probabilities(POINTS, 1)[:, -1].mean() > 0.5
     with pytest.raises(ValueError, match="method='linear' cannot learn this table: rows may have several labels"):
-        fit_table.fit(POINTS, labels, replace(QUICK, method="linear"), exclusive=False, **HOW)
+        fit(POINTS, labels, replace(QUICK, method="linear"), exclusive=False)
 
 
 @pytest.mark.parametrize("n", [1, 2, 19])
 def test_few_rows_hold_nothing_out(n):
     labels = LABELS.slice(0, n)
-    member, choices, validation = fit_table.fit(POINTS.slice(0, n), labels, QUICK, exclusive=True, **HOW)
+    member, choices, validation = fit(POINTS.slice(0, n), labels, QUICK)
     assert validation is None
     assert "too few rows" in choices["method"].why
     assert np.isfinite(member.probabilities(POINTS, 1)).all()
@@ -132,7 +144,7 @@ def test_few_rows_hold_nothing_out(n):
 
 def test_one_class():
     labels = Rows(np.arange(161), np.zeros(160, np.int32), np.ones(160, np.float32), 1)
-    member, choices, _ = fit_table.fit(POINTS, labels, QUICK, exclusive=True, **HOW)
+    member, choices, _ = fit(POINTS, labels, QUICK)
     assert (member.best(POINTS, 1, 1)[0] == 0).all()
     assert "there is only one class" in choices["method"].why
 
@@ -141,7 +153,7 @@ def test_one_class():
 def test_a_class_of_one_row():
     labels = np.where(np.arange(160) == 7, LABELS.width, LABELS.indices).astype(np.int32)
     rare = Rows(LABELS.indptr, labels, LABELS.data, LABELS.width + 1)
-    member, _, _ = fit_table.fit(POINTS, rare, QUICK, exclusive=True, **HOW)
+    member, _, _ = fit(POINTS, rare, QUICK)
     assert accuracy(member, labels=rare) > 0.9
 
 
@@ -149,9 +161,9 @@ def test_a_class_of_one_row():
 def test_the_holdout_grows_with_the_table():
     sizes = TableHoldout()
     assert sizes.draw(10, 0) == []
-    parts = sizes.draw(1000, 0)
-    assert np.array_equal(np.sort(np.concatenate([part.held for part in parts])), np.arange(1000))
-    assert len(sizes.draw(4000, 0)) == 2
+    parts = sizes.draw(500, 0)
+    assert np.array_equal(np.sort(np.concatenate([part.held for part in parts])), np.arange(500))
+    assert len(sizes.draw(2000, 0)) == 2
     for n, n_held in ((10_000, 1000), (30_000, 3000), (10**6, 5000)):
         (part,) = sizes.draw(n, 0)
         assert len(part.held) == n_held
@@ -161,18 +173,13 @@ def test_the_holdout_grows_with_the_table():
 def test_a_large_table_keeps_the_model_of_the_decision():
     holdout = TableHoldout(min_held=10, max_held=10, retrain_share=0.1)
     options = replace(QUICK, method="linear", holdout=holdout)
-    kept, _, _ = fit_table.fit(POINTS, LABELS, options, exclusive=True, **HOW)
-    again, _, _ = fit_table.fit(
-        POINTS, LABELS, replace(options, holdout=replace(holdout, retrain_share=0)), exclusive=True, **HOW
-    )
-    assert not np.array_equal(kept.model.weights, again.model.weights)  # type: ignore[attr-defined]
+    kept, _, _ = fit(POINTS, LABELS, options)
+    again, _, _ = fit(POINTS, LABELS, replace(options, holdout=replace(holdout, retrain_share=0)))
+    assert not np.array_equal(kept.model.weights, again.model.weights)
 
 
 def test_an_average_is_the_mean_of_two():
-    first, second = (
-        fit_table.fit(POINTS, LABELS, replace(QUICK, method=method), exclusive=True, **HOW)[0]
-        for method in ("boosting", "linear")
-    )
+    first, second = (fit(POINTS, LABELS, replace(QUICK, method=method))[0] for method in ("boosting", "linear"))
     both = AverageMember((first, second))
     expected = (first.probabilities(POINTS, 1) + second.probabilities(POINTS, 1)) / 2
     np.testing.assert_allclose(both.probabilities(POINTS, 1), expected)
@@ -184,14 +191,14 @@ def test_an_average_is_the_mean_of_two():
 
 
 def test_blocks_hold_a_bounded_number_of_probabilities():
-    member, _, _ = fit_table.fit(POINTS, LABELS, replace(QUICK, method="linear"), exclusive=True, **HOW)
+    member, _, _ = fit(POINTS, LABELS, replace(QUICK, method="linear"))
     sizes = [len(block) for block in member.blocks(POINTS, max_cells=50 * LABELS.width)]
     assert sizes == [50, 50, 50, 10]
     assert [len(block) for block in member.blocks(POINTS.slice(0, 3), max_cells=1)] == [1, 1, 1]
 
 
 def test_held_answers_keep_the_best_labels():
-    member, _, _ = fit_table.fit(POINTS, LABELS, replace(QUICK, method="linear"), exclusive=True, **HOW)
+    member, _, _ = fit(POINTS, LABELS, replace(QUICK, method="linear"))
     answers = HeldAnswers.of(member, POINTS, 1, most=2)
     assert np.array_equal(answers.ranked, member.best(POINTS, 2, 1)[0])
     assert answers.p.nnz == 2 * len(POINTS)
@@ -201,7 +208,7 @@ def test_held_answers_keep_the_best_labels():
 def test_a_class_of_one_row_may_be_held_out(method):
     labels = Target.learn(np.array(["most"] * 39 + ["one"]))[1]
     points = POINTS.take(np.arange(40))
-    member, _, validation = fit_table.fit(points, labels, replace(QUICK, method=method), exclusive=True, **HOW)
+    member, _, validation = fit(points, labels, replace(QUICK, method=method))
     assert validation == {"accuracy": 0.975}
     assert accuracy(member, points, labels) >= 0.975
 
@@ -209,4 +216,51 @@ def test_a_class_of_one_row_may_be_held_out(method):
 def test_regression_announces_too_much_memory(monkeypatch):
     monkeypatch.setattr(logistic, "available_memory", lambda: 10_000)
     with pytest.raises(MemoryError, match=r"softmax regression of .* classes needs about .* 10\.0 kB"):
-        fit_table.fit(POINTS, LABELS, replace(QUICK, method="linear"), exclusive=True, **HOW)
+        fit(POINTS, LABELS, replace(QUICK, method="linear"))
+
+
+def test_categories_are_sets_or_ordered_by_frequency():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 40, 600)
+    named, frequent = codes % 2, rng.permutation(np.arange(600) < 300).astype(int)
+    options = TableOptions(verbose=False, holdout=TableHoldout(min_held=200))
+    found = {}
+    for name, classes in (("named", named), ("noise", frequent)):
+        numbers = np.column_stack((codes, classes + rng.normal(size=600) if name == "noise" else rng.normal(size=600)))
+        points = replace(POINTS, rows=POINTS.rows.take(np.zeros(600, np.int64)), matrix=numbers.astype(float))
+        points = replace(points, is_category=np.array([True, False]))
+        labels = Rows(np.arange(601), classes.astype(np.int32), np.ones(600, np.float32), 2)
+        training = MemberTraining(options, 2, True, 0, 1)
+        mask, decision = choose_sets(training, Labelled(points, labels), options.holdout.draw(600, 0))
+        found[name] = decision.value
+        assert mask.tolist() == [decision.value == "sets", False]
+    assert found == {"named": "sets", "noise": "by frequency"}
+
+
+def test_few_rows_of_straight_amounts_need_no_knots():
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(200, 6))
+    frame = table(**{f"x{i}": column for i, column in enumerate(numbers.T)})
+    encoder = TableEncoder.learn(frame, {})
+    points = TablePoints(encoder.rows(frame), *encoder.matrix(frame))
+    found = {}
+    for name, amount in (("straight", numbers.sum(axis=1)), ("curved", np.abs(numbers[:, 0]) - 0.7)):
+        labels = Rows(np.arange(201), (amount > 0).astype(np.int32), np.ones(200, np.float32), 2)
+        training = MemberTraining(TableOptions(verbose=False), 2, True, 0, 1)
+        parts = TableHoldout().draw(200, 0)
+        dropped, decision = choose_numbers(training, Labelled(points, labels), parts, NumberFeatures.of(encoder))
+        found[name] = decision.value
+        assert dropped.any() == (name == "straight")
+    assert found == {"straight": "straight", "curved": "amounts alone"}
+
+
+def test_the_inner_hold_out_of_a_blend_is_the_last_rows_in_time(monkeypatch):
+    drawn = []
+    draw = HoldoutSize.draw
+    monkeypatch.setattr(HoldoutSize, "draw", lambda *how: drawn.append(draw(*how)) or drawn[-1])
+    rows = np.arange(1400) % len(POINTS)
+    times = np.random.default_rng(0).permutation(1400).astype(float)
+    whole = Labelled(POINTS, LABELS).take(rows)._replace(times=times)
+    MemberTraining(QUICK, LABELS.width, True, 0, 1).train(["tree"], whole)
+    (holdout,) = [each.points for each in drawn]
+    assert times[holdout.held].min() > times[holdout.kept].max()
