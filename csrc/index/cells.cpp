@@ -1,0 +1,189 @@
+#include "cells.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "../core/prefetch.h"
+#include "../core/threads.h"
+#include "../core/top_k.h"
+#include "../kernels/kernel_table.h"
+
+namespace sparsenet {
+namespace {
+
+constexpr int64_t kBlock = 1024;  // rows scored before the best are selected
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+// A query in up to 16 bits, so that only the rows lose precision.
+class ShortQuery {
+ public:
+  // The unit is a power of two, so that whole numbers stay exact, and no sum over `width` bytes leaves 32 bits. A query
+  // with NaN or infinity becomes zero.
+  void round(const float* query, int64_t width) {
+    values_.resize(static_cast<size_t>(width));
+    const int64_t most = std::numeric_limits<int32_t>::max() / (127 * std::max<int64_t>(width, 1));
+    const auto largest = static_cast<float>(std::min<int64_t>(most, std::numeric_limits<int16_t>::max()));
+    float peak = 0, check = 0;
+    for (int64_t c = 0; c < width; ++c) {
+      peak = std::max(peak, std::fabs(query[c]));
+      check += query[c] * 0.0f;  // NaN if a value is NaN or infinite
+    }
+    const bool is_usable = check == 0.0f && peak > largest * std::numeric_limits<float>::min();
+    const float unit = is_usable ? std::ldexp(1.0f, std::ilogb(largest / peak)) : 0.0f;
+    factor_ = is_usable ? 1.0f / unit : 0.0f;
+    for (int64_t c = 0; c < width; ++c)
+      values_[static_cast<size_t>(c)] = is_usable ? static_cast<int16_t>(std::nearbyint(query[c] * unit)) : int16_t{0};
+  }
+  const int16_t* values() const { return values_.data(); }
+  float factor() const { return factor_; }
+
+ private:
+  std::vector<int16_t> values_;
+  float factor_ = 0;
+};
+
+// One bit a label, all zero between queries.
+class Marks {
+ public:
+  void prepare(int64_t n_labels) {
+    if (static_cast<int64_t>(bits_.size()) * 64 < n_labels) bits_.resize(static_cast<size_t>((n_labels + 63) / 64));
+  }
+  // Returns whether the label was new.
+  bool add(int32_t label) {
+    uint64_t& word = bits_[static_cast<size_t>(label) / 64];
+    const uint64_t bit = uint64_t{1} << (label % 64);
+    if (word & bit) return false;
+    marked_.push_back(label);
+    word |= bit;
+    return true;
+  }
+  int64_t count() const { return static_cast<int64_t>(marked_.size()); }
+  void clear() {
+    for (const int32_t label : marked_) bits_[static_cast<size_t>(label) / 64] = 0;
+    marked_.clear();
+  }
+
+ private:
+  std::vector<uint64_t> bits_;
+  std::vector<int32_t> marked_;
+};
+
+struct Workspace {
+  ShortQuery query;
+  Marks marks;
+  TopK best;
+  std::vector<int32_t> sums, positions, ids;
+  std::vector<float> scores;
+  std::vector<ScoredLabel> probes;
+};
+
+// Scores a block of rows in 8 bits; null offsets mean zeros. Positions of scores at or above the threshold of `best`
+// are collected. Returns their number.
+int64_t scan(const ByteRows& rows, const float* offsets, int64_t first, int64_t count, int64_t width, Workspace& work) {
+  kernels().dot_bytes(work.query.values(), rows.codes + first * width, width, count, work.sums.data());
+  const float factor = work.query.factor();
+  for (int64_t j = 0; j < count; ++j) {
+    const float score = static_cast<float>(work.sums[static_cast<size_t>(j)]) * (factor * rows.scales[first + j]);
+    work.scores[static_cast<size_t>(j)] = offsets == nullptr ? score : score + offsets[first + j];
+  }
+  // Labels come in any order, so one whose score equals the threshold may still win by its smaller id.
+  const float threshold = std::nextafter(work.best.threshold(), kLowest);
+  return kernels().above(work.scores.data(), count, threshold, work.positions.data());
+}
+
+void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
+  work.best.reset(n_probes);
+  for (int64_t first = 0; first < cells.n_cells; first += kBlock) {
+    const int64_t count = std::min(kBlock, cells.n_cells - first);
+    const int64_t found = scan(cells.centroids, nullptr, first, count, cells.width, work);
+    for (int64_t f = 0; f < found; ++f) {
+      const int32_t at = work.positions[static_cast<size_t>(f)];
+      work.best.add({work.scores[static_cast<size_t>(at)], static_cast<int32_t>(first + at)});
+    }
+    work.best.cut();
+  }
+  work.probes = work.best.entries();
+  std::sort(work.probes.begin(), work.probes.end(), better);
+}
+
+void scan_cell(const Cells& cells, int64_t cell, Workspace& work) {
+  for (int64_t first = cells.starts[cell]; first < cells.starts[cell + 1]; first += kBlock) {
+    const int64_t count = std::min(kBlock, cells.starts[cell + 1] - first);
+    const int64_t found = scan(cells.entries, cells.offsets, first, count, cells.width, work);
+    for (int64_t f = 0; f < found; ++f) {
+      const int32_t at = work.positions[static_cast<size_t>(f)], label = cells.labels[first + at];
+      const ScoredLabel candidate = {work.scores[static_cast<size_t>(at)], label};
+      if (candidate.score >= work.best.threshold() && work.marks.add(label)) work.best.add(candidate);
+    }
+    work.best.cut();
+  }
+}
+
+// Collects candidates in `work.best`; returns the number of entries scanned.
+int64_t collect(const Cells& cells, const CellQuery& query, Workspace& work) {
+  int64_t n_probes = std::min(query.n_probes, cells.n_cells), done = 0, scanned = 0;
+  std::vector<ScoredLabel> kept;
+  for (;;) {
+    choose_probes(cells, n_probes, work);
+    work.best.reset(query.n_candidates);
+    for (const ScoredLabel& candidate : kept) work.best.add(candidate);
+    for (; done < n_probes; ++done) {
+      const int64_t cell = work.probes[static_cast<size_t>(done)].label;
+      if (done + 1 < n_probes) {
+        const int64_t next = cells.starts[work.probes[static_cast<size_t>(done) + 1].label];
+        prefetch(cells.entries.codes + next * cells.width);
+        prefetch(cells.entries.scales + next);
+        prefetch(cells.offsets + next);
+      }
+      scan_cell(cells, cell, work);
+      scanned += cells.starts[cell + 1] - cells.starts[cell];
+    }
+    if (work.marks.count() >= query.k || n_probes == cells.n_cells) return scanned;
+    kept = work.best.entries();
+    n_probes = std::min(2 * n_probes, cells.n_cells);
+  }
+}
+
+void write_best(const Cells& cells, const ExactRows& rows, const float* query, int64_t k, Workspace& work,
+                int32_t* labels, float* scores) {
+  std::vector<ScoredLabel>& found = work.best.entries();
+  const auto count = static_cast<int64_t>(found.size());
+  work.ids.resize(found.size());
+  for (size_t i = 0; i < found.size(); ++i) work.ids[i] = found[i].label;
+  std::sort(work.ids.begin(), work.ids.end());
+  if (static_cast<int64_t>(work.scores.size()) < count) work.scores.resize(found.size());
+  if (cells.width == 0) std::fill(work.scores.begin(), work.scores.begin() + count, 0.0f);
+  if (cells.width > 0)
+    kernels().dot_rows(query, rows.weight, cells.width, work.ids.data(), 0, count, work.scores.data());
+  for (size_t i = 0; i < found.size(); ++i)
+    found[i] = {nan_to_lowest(work.scores[i] + rows.bias[work.ids[i]]), work.ids[i]};
+  const int64_t written = std::min(k, count);
+  std::partial_sort(found.begin(), found.begin() + written, found.end(), better);
+  for (int64_t r = 0; r < k; ++r) {
+    labels[r] = r < written ? found[static_cast<size_t>(r)].label : -1;
+    scores[r] = r < written ? found[static_cast<size_t>(r)].score : kLowest;
+  }
+}
+
+}  // namespace
+
+void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& query, int32_t* out_labels,
+                  float* out_scores, int64_t* out_scanned, int threads) {
+  parallel_for(query.n, threads, [&](int64_t i) {
+    static thread_local Workspace work;
+    work.marks.clear();  // an earlier query may have run out of memory
+    work.marks.prepare(rows.n_labels);
+    work.sums.resize(kBlock);
+    work.positions.resize(kBlock);
+    work.scores.resize(std::max<size_t>(kBlock, work.scores.size()));
+    const float* one = query.queries + i * cells.width;
+    work.query.round(one, cells.width);
+    out_scanned[i] = collect(cells, query, work);
+    work.marks.clear();
+    write_best(cells, rows, one, query.k, work, out_labels + i * query.k, out_scores + i * query.k);
+  });
+}
+
+}  // namespace sparsenet
