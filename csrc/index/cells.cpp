@@ -102,8 +102,8 @@ void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
       const int32_t at = work.positions[static_cast<size_t>(f)];
       work.best.add({work.scores[static_cast<size_t>(at)], static_cast<int32_t>(first + at)});
     }
-    work.best.cut();
   }
+  work.best.cut();
   work.probes = work.best.entries();
   std::sort(work.probes.begin(), work.probes.end(), better);
 }
@@ -117,7 +117,6 @@ void scan_cell(const Cells& cells, int64_t cell, Workspace& work) {
       const ScoredLabel candidate = {work.scores[static_cast<size_t>(at)], label};
       if (candidate.score >= work.best.threshold() && work.marks.add(label)) work.best.add(candidate);
     }
-    work.best.cut();
   }
 }
 
@@ -140,6 +139,7 @@ int64_t collect(const Cells& cells, const CellQuery& query, Workspace& work) {
       scan_cell(cells, cell, work);
       scanned += cells.starts[cell + 1] - cells.starts[cell];
     }
+    work.best.cut();
     if (work.marks.count() >= query.k || n_probes == cells.n_cells) return scanned;
     kept = work.best.entries();
     n_probes = std::min(2 * n_probes, cells.n_cells);
