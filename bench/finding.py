@@ -267,12 +267,17 @@ def markdown(report: dict[str, Any]) -> str:
         f"| system | one point ms, p50 / p99 | CPU ms, p50 | recall@{report['k']} | P@1 | build CPU s | index MB |",
         "|---" * 7 + "|",
     ]
-    for run in report["runs"]:
-        lines.append(
-            f"| {run['system']} | {run['wall_ms_p50']:.3f} / {run['wall_ms_p99']:.3f} | {run['cpu_ms_p50']:.3f} | "
-            f"{run['recall']:.3f} | {run['P@1']:.3f} | {run['build_cpu_s']:.0f} | {run['index_mb']:,.0f} |"
-        )
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(_row, report["runs"])])
+
+
+def _row(run: dict[str, Any]) -> str:
+    cells = [
+        run["system"],
+        f"{run['wall_ms_p50']:.3f} / {run['wall_ms_p99']:.3f}",
+        *(f"{run[name]:.3f}" for name in ("cpu_ms_p50", "recall", "P@1")),
+        *(f"{run[name]:,.0f}" for name in ("build_cpu_s", "index_mb")),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def _options() -> argparse.Namespace:

@@ -343,6 +343,9 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         are slower, but increase the recall, which `Predictor.recall` measures. Each feature proposes at most `postings`
         labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation set, the
         fewest postings that reach the recall are used, which is faster.
+
+        Without a wide path (``wide=False``), `recall` and `sample` build an index of coarse cells over the labels, and
+        the fewest cells that reach the recall are scanned. Without a `recall`, all labels are scored.
         """
         check_is_fitted(self)
         return Predictor(self, k=k, candidates=candidates, postings=postings, recall=recall, sample=sample)

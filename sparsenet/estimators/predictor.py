@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import first_unusable, integer, real, unusable
+from sparsenet.engines.network.cell_shortlist import CellShortlist
 from sparsenet.engines.network.shortlist import Shortlist
 from sparsenet.estimators.excluding import Allowed, LabelMask, without
 from sparsenet.kernels.types import F32, I32
@@ -23,7 +24,8 @@ class Predictor:
     Parameters
     ----------
     model : ExtremeClassifier
-        A fitted classifier with a wide path.
+        A fitted classifier. Without a wide path, the labels are found in coarse cells of the output layer, given a
+        `recall`; otherwise, or if that reads less, all labels are scored.
     k : int
         Number of labels to return.
     candidates : int
@@ -63,22 +65,29 @@ class Predictor:
         size, postings = max(integer("candidates", candidates, 1), self.k), integer("postings", postings, 1)
         if (recall is None) != (sample is None):
             raise ValueError("recall and sample go together: pass a share such as 0.95, and points to measure it on")
-        if recall is None:
-            self._shortlist = Shortlist.of(model.network_.output, size=size, n_postings=postings)
+        network, settings = model.network_, {"size": size, "threads": model._threads()}
+        self._shortlist: Shortlist | CellShortlist
+        if recall is None and network.output.wide:
+            self._shortlist = Shortlist.of(network.output, size=size, n_postings=postings)
+        elif recall is None:
+            self._shortlist = CellShortlist(min(size, n_labels))
         else:
             recall, points = real("recall", recall, 0, 1), model._features(sample)
             if len(points) == 0:
                 raise ValueError("sample has no rows: pass points like the ones to predict")
-            settings: dict[str, Any] = {"size": size, "max_postings": postings, "threads": model._threads()}
-            self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **settings)
+            if network.output.wide:
+                settings["max_postings"] = postings
+                self._shortlist = Shortlist.with_recall(network, points, self.k, recall, **settings)
+            else:
+                self._shortlist = CellShortlist.with_recall(network, points, self.k, recall, **settings)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
         self._target = model._fitted.target
         self._seen, self._classes, self._width = model._fitted.seen, model.classes_, model.n_features_in_
 
     @property
     def postings(self) -> int:
-        """Number of candidate labels for each feature."""
-        return self._shortlist.n_postings
+        """Number of candidate labels for each feature; 0 without a wide path."""
+        return self._shortlist.n_postings if isinstance(self._shortlist, Shortlist) else 0
 
     def __call__(self, X: Any, *, exclude: Any = None, only: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best classes of each shortlist and their probabilities, (n, k) each, best first.

@@ -32,7 +32,7 @@ class VectorIndex(Protocol):
         """Size of the index in bytes."""
 
     def rebuild(self, weight: F32, bias: F32, examples: Examples | None = None) -> None:
-        """Index the rows of `weight` (L, h) and `bias` (L,), supervised by `examples` if there are any."""
+        """Index the rows of `weight` (L, h) and `bias` (L,), supervised by `examples` if given."""
 
     def update(self, weight: F32, bias: F32, rows: I32 | I64) -> object:
         """Index changed `rows` again."""

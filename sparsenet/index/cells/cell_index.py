@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.core.machine import available_memory
@@ -87,7 +86,7 @@ class CellIndex:
         self._byte_centroids = ByteRows.of(self._centroids, np.arange(n_cells))
         self._cells = nearest_cells(weight, self._centroids, self.threads)[0]
         self._seen = np.empty(0, np.int64) if examples is None else self._pairs_of(examples)
-        self._list(weight, bias, np.ones(n_labels, np.bool_))
+        self._list(weight, bias)
 
     def update(self, weight: F32, bias: F32, rows: I32 | I64) -> None:
         """List changed `rows` anew; rows beyond the old number of labels are new labels."""
@@ -99,13 +98,18 @@ class CellIndex:
         rows = np.flatnonzero(changed)
         self._cells = np.concatenate((self._cells, np.zeros(n_labels - n_old, np.int32)))
         self._cells[rows] = nearest_cells(weight[rows], self._centroids, self.threads)[0]
-        self._list(weight, bias, changed)
+        self._list(weight, bias)
 
-    def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int) -> tuple[I32, F32]:
-        """Return the k best labels of each query among those in `effort` cells, and their exact scores, best first."""
-        return self.search(queries, weight, bias, k, effort)[:2]
+    def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int, threads: int = 0) -> tuple[I32, F32]:
+        """Return the k best labels of each query among those in `effort` cells, and their exact scores, best first.
 
-    def search(self, queries: F32, weight: F32, bias: F32, k: int, effort: int) -> tuple[I32, F32, I64]:
+        `threads` replaces the number of threads of the index, unless it is 0.
+        """
+        return self.search(queries, weight, bias, k, effort, threads)[:2]
+
+    def search(
+        self, queries: F32, weight: F32, bias: F32, k: int, effort: int, threads: int = 0
+    ) -> tuple[I32, F32, I64]:
         """Return what `topk` does, and the number of entries scanned for each query."""
         n, k = len(queries), min(k, len(bias))
         labels, scores, scanned = np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.int64)
@@ -123,7 +127,7 @@ class CellIndex:
             labels,
             scores,
             scanned,
-            self.threads,
+            threads or self.threads,
         )
         return labels, scores, scanned
 
@@ -143,8 +147,8 @@ class CellIndex:
         cells = nearest_cells(examples.inputs, self._centroids, self.threads)[0].astype(np.int64)
         return np.unique(np.repeat(cells, np.diff(examples.indptr)) << 32 | examples.labels)
 
-    def _list(self, weight: F32, bias: F32, changed: NDArray[np.bool_]) -> None:
-        """Write the entries of all cells; those of unchanged labels keep their codes."""
+    def _list(self, weight: F32, bias: F32) -> None:
+        """Write the entries of all cells."""
         own = self._cells.astype(np.int64) << 32 | np.arange(len(self._cells))
         pairs = np.unique(np.concatenate((own, self._seen))) if len(self._seen) else np.sort(own)
         self._starts = np.searchsorted(pairs, np.arange(self.max_effort + 1) << 32)
