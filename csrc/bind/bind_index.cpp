@@ -1,4 +1,6 @@
 // Bindings of index/predict_topk.h, index/shortlist.h, index/cells.h and index/neighbors.h.
+#include <limits>
+
 #include "../index/cells.h"
 #include "../index/neighbors.h"
 #include "../index/predict_topk.h"
@@ -100,8 +102,13 @@ void bind_search_cells(Array queries, Array centroids, Array centroid_scales, Ar
   if (centroids_.rows() < 1) centroids_.fail("must have a row");
   require_at_least_one("n_probes", n_probes);
   require_between("n_candidates", n_candidates, out_labels_.cols(), std::numeric_limits<int32_t>::max());
-  const Cells cells = {centroids_.rows(), width, {centroids_.data(), centroid_scales_.data()}, starts_.data(),
-                       {codes_.data(), scales_.data()}, offsets_.data(), labels_.data()};
+  const Cells cells = {centroids_.rows(),
+                       width,
+                       {centroids_.data(), centroid_scales_.data()},
+                       starts_.data(),
+                       {codes_.data(), scales_.data()},
+                       offsets_.data(),
+                       labels_.data()};
   const CellQuery query = {queries_.data(), queries_.rows(), n_probes, n_candidates, out_labels_.cols()};
   require_threads(threads);
   GilRelease release;

@@ -9,6 +9,7 @@
 #include "../core/threads.h"
 #include "../core/top_k.h"
 #include "../kernels/kernel_table.h"
+#include "block_maxima.h"
 
 namespace sparsenet {
 namespace {
@@ -74,30 +75,32 @@ struct Workspace {
   ShortQuery query;
   Marks marks;
   TopK best;
-  std::vector<int32_t> sums, positions, ids;
-  std::vector<float> scores;
+  std::vector<int32_t> positions, ids;
+  std::vector<float> scores, buffer;
   std::vector<ScoredLabel> probes;
 };
 
-// Scores a block of rows in 8 bits; null offsets mean zeros. Positions of scores at or above the threshold of `best`
-// are collected. Returns their number.
-int64_t scan(const ByteRows& rows, const float* offsets, int64_t first, int64_t count, int64_t width, Workspace& work) {
-  kernels().dot_bytes(work.query.values(), rows.codes + first * width, width, count, work.sums.data());
-  const float factor = work.query.factor();
-  for (int64_t j = 0; j < count; ++j) {
-    const float score = static_cast<float>(work.sums[static_cast<size_t>(j)]) * (factor * rows.scales[first + j]);
-    work.scores[static_cast<size_t>(j)] = offsets == nullptr ? score : score + offsets[first + j];
-  }
+// Scores a block of rows in 8 bits; null offsets mean zeros. Collects the positions of scores at or above the threshold
+// of the `k` best, and returns their number.
+int64_t scan(const ByteRows& rows, const float* offsets, int64_t first, int64_t count, int64_t width, int64_t k,
+             Workspace& work) {
+  float* scores = work.scores.data();
+  kernels().byte_scores(work.query.values(), work.query.factor(), rows.codes + first * width, rows.scales + first,
+                        width, count, scores);
+  if (offsets != nullptr)
+    for (int64_t j = 0; j < count; ++j) scores[j] += offsets[first + j];
   // Labels come in any order, so one whose score equals the threshold may still win by its smaller id.
-  const float threshold = std::nextafter(work.best.threshold(), kLowest);
-  return kernels().above(work.scores.data(), count, threshold, work.positions.data());
+  float threshold = std::nextafter(work.best.threshold(), kLowest);
+  if (!work.best.full() && BlockMaxima::has_bound(count, k))
+    threshold = std::max(threshold, BlockMaxima(scores, count, k, work.buffer).bound());
+  return kernels().above(scores, count, threshold, work.positions.data());
 }
 
 void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
   work.best.reset(n_probes);
   for (int64_t first = 0; first < cells.n_cells; first += kBlock) {
     const int64_t count = std::min(kBlock, cells.n_cells - first);
-    const int64_t found = scan(cells.centroids, nullptr, first, count, cells.width, work);
+    const int64_t found = scan(cells.centroids, nullptr, first, count, cells.width, n_probes, work);
     for (int64_t f = 0; f < found; ++f) {
       const int32_t at = work.positions[static_cast<size_t>(f)];
       work.best.add({work.scores[static_cast<size_t>(at)], static_cast<int32_t>(first + at)});
@@ -108,10 +111,20 @@ void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
   std::sort(work.probes.begin(), work.probes.end(), better);
 }
 
-void scan_cell(const Cells& cells, int64_t cell, Workspace& work) {
+// Prefetches the beginning of a cell; its scan prefetches the rest.
+void prefetch_cell(const Cells& cells, int64_t cell) {
+  constexpr int64_t kBytes = 4096, kFloat = static_cast<int64_t>(sizeof(float));
+  const int64_t first = cells.starts[cell], count = cells.starts[cell + 1] - first;
+  const auto* codes = reinterpret_cast<const float*>(cells.entries.codes + first * cells.width);
+  prefetch(codes, std::min(kBytes, count * cells.width) / kFloat);
+  prefetch(cells.entries.scales + first, count);
+  prefetch(cells.offsets + first, count);
+}
+
+void scan_cell(const Cells& cells, int64_t cell, int64_t k, Workspace& work) {
   for (int64_t first = cells.starts[cell]; first < cells.starts[cell + 1]; first += kBlock) {
     const int64_t count = std::min(kBlock, cells.starts[cell + 1] - first);
-    const int64_t found = scan(cells.entries, cells.offsets, first, count, cells.width, work);
+    const int64_t found = scan(cells.entries, cells.offsets, first, count, cells.width, k, work);
     for (int64_t f = 0; f < found; ++f) {
       const int32_t at = work.positions[static_cast<size_t>(f)], label = cells.labels[first + at];
       const ScoredLabel candidate = {work.scores[static_cast<size_t>(at)], label};
@@ -131,12 +144,9 @@ int64_t collect(const Cells& cells, const CellQuery& query, Workspace& work) {
     for (; done < n_probes; ++done) {
       const int64_t cell = work.probes[static_cast<size_t>(done)].label;
       if (done + 1 < n_probes) {
-        const int64_t next = cells.starts[work.probes[static_cast<size_t>(done) + 1].label];
-        prefetch(cells.entries.codes + next * cells.width);
-        prefetch(cells.entries.scales + next);
-        prefetch(cells.offsets + next);
+        prefetch_cell(cells, work.probes[static_cast<size_t>(done) + 1].label);
       }
-      scan_cell(cells, cell, work);
+      scan_cell(cells, cell, query.n_candidates, work);
       scanned += cells.starts[cell + 1] - cells.starts[cell];
     }
     work.best.cut();
@@ -175,7 +185,7 @@ void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& qu
     static thread_local Workspace work;
     work.marks.clear();  // an earlier query may have run out of memory
     work.marks.prepare(rows.n_labels);
-    work.sums.resize(kBlock);
+    BlockMaxima::prepare(kBlock, work.buffer);
     work.positions.resize(kBlock);
     work.scores.resize(std::max<size_t>(kBlock, work.scores.size()));
     const float* one = query.queries + i * cells.width;

@@ -35,8 +35,8 @@ struct CellQuery {
 };
 
 // Scans at least `n_probes` cells, those whose centroids have the largest product with the query, and further ones
-// until `k` labels are found. Scores the `n_candidates` best labels exactly and writes the `k` best of them, best first,
-// and the number of entries scanned. Missing labels are -1, with a score of minus infinity.
+// until `k` labels are found. Scores the `n_candidates` best labels exactly and writes the `k` best of them, best
+// first, and the number of entries scanned. Missing labels are -1, with a score of minus infinity.
 void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& query, int32_t* out_labels,
                   float* out_scores, int64_t* out_scanned, int threads);
 

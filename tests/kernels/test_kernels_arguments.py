@@ -21,7 +21,7 @@ from tests.support.kernel_cases import MAKERS, calls
 
 Array = NDArray[Any]
 
-OTHER_DTYPE = {"float32": np.float64, "float64": np.float32, "int32": np.int64, "int64": np.int32}
+OTHER_DTYPE = {"int8": "uint8", "float32": np.float64, "float64": np.float32, "int32": np.int64, "int64": np.int32}
 DAMAGE: dict[str, Callable[[Array], Array]] = {
     "another type": lambda x: x.astype(OTHER_DTYPE[str(x.dtype)]),
     "another byte order": lambda x: x.astype(x.dtype.newbyteorder()),
@@ -89,6 +89,8 @@ def test_rejects_arrays_of_the_wrong_kind_by_name(backend: ModuleType, function:
             array = bad.arguments[name]
             if what in ("a step", "Fortran order") and array.flags.c_contiguous:
                 continue  # too small to be anything else
+            if what == "another byte order" and call.arguments[name].itemsize == 1:
+                continue  # bytes have none
             if isinstance(array, np.ndarray):
                 assert_refused(backend, bad, rf"^{name} ")
                 refused += 1

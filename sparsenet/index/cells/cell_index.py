@@ -26,7 +26,7 @@ class CellsConfig:
         Number of cells; by default four times the root of the number of labels, which balances the choice of cells and
         their scan.
     n_candidates
-        Labels scored exactly for each query.
+        Labels scored exactly for each query; by default twice the number of labels to find, at least 16.
     learns_inputs
         Whether k-means learns from the inputs of the examples instead of the rows.
     n_iterations, n_vectors
@@ -36,7 +36,7 @@ class CellsConfig:
     """
 
     n_cells: int | None = None
-    n_candidates: int = 100
+    n_candidates: int | None = None
     learns_inputs: bool = False
     n_iterations: int = 10
     n_vectors: int = 64
@@ -123,7 +123,7 @@ class CellIndex:
             weight,
             bias,
             effort,
-            max(self.config.n_candidates, k),
+            max(self.config.n_candidates or max(2 * k, 16), k),
             labels,
             scores,
             scanned,

@@ -142,7 +142,7 @@ def _offer(best: I32, best_scores: F32, count: int, label: int, score: float) ->
 
 
 @jit
-def _round(query: F32, rounded: I16) -> float:
+def _round(query: F32, rounded: I16) -> np.float32:
     """Round a query to 16 bits by a power of two; return the value of a unit. No sum over bytes leaves 32 bits."""
     largest = np.float32(min((2**31 - 1) // (127 * max(query.size, 1)), 32767))
     peak, check = np.float32(0), np.float32(0)
@@ -159,7 +159,7 @@ def _round(query: F32, rounded: I16) -> float:
 
 
 @jit
-def _product(x: I16, row: I8) -> int:
+def _product(x: I16, row: I8) -> np.int32:
     total = np.int32(0)
     for h in range(row.size):
         total += np.int32(x[h]) * np.int32(row[h])
