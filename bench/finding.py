@@ -1,14 +1,17 @@
 """Find the best of a million vectors: cells, hash tables and exact scoring, FAISS, hnswlib and usearch, in one run.
 
-    .bench/envs/finding/bin/python -m bench.finding [--vectors 200000] [--width 128] [--texts FILE] [--k 1]
-                                   [--recall 0.98] [--systems NAME,...] [--out bench/results/finding.json]
+    .bench/envs/finding/bin/python -m bench.finding [--vectors 200000] [--width 128] [--kind planted|texts|network]
+                                   [--texts FILE] [--k 1] [--recall 0.98] [--points 1000]
+                                   [--cells N] [--systems NAME,...] [--out bench/results/finding.json]
     python -m bench.finding --show bench/results/finding.json
 
-The planted vectors lie in clusters, and a point is a noisy copy of a vector, its label. With --texts, a vector is the
-mean word vector of a line of the file, and a point that of half of its words (`wordllama`). Everything has unit length.
+The planted vectors lie in clusters, and a point is a noisy copy of a vector, its label. `texts`: a vector is the mean
+word vector of a line of the file, and a point that of half of its words (`wordllama`). All of these have unit length.
+`network`: the vectors are the output layer of a network that was trained on planted embeddings with as many labels, and
+the points are its hidden units; other libraries get the biases as one more number.
 
-Each system has one knob. The lowest setting that finds --recall of the exact k best of 2,000 points is timed on 1,000
-other points, one call a point, on one thread. Supervised systems list the labels of 2 points a label besides.
+Each system has one knob. The lowest setting that finds --recall of the exact k best of the first two thirds of the
+points is timed on the others, one call a point, on one thread. Supervised systems also list the labels of 2 points a label.
 """
 
 from __future__ import annotations
@@ -23,10 +26,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench import embeddings
 from bench.machine import load_average
 from bench.report import head, keep, present, setting
 from bench.runner import names
-from sparsenet import WordVectors
+from sparsenet import ExtremeClassifier, WordVectors
 from sparsenet.index.cells import CellIndex, CellsConfig
 from sparsenet.index.exact import exact_topk
 from sparsenet.index.hashing import LSHConfig
@@ -34,7 +38,6 @@ from sparsenet.index.hashing.table_index import TableIndex
 from sparsenet.index.vector_index import Examples, calibrate, share_found
 from sparsenet.kernels.types import F32, I32
 
-CALIBRATION, TIMED = 2000, 1000
 #: Vectors of a planted cluster; spread of a cluster, and noise of a point, relative to the length of a vector.
 CLUSTER, SPREAD, NOISE = 50, 1.0, 1.5
 #: Edges of a node in the graphs, and the effort that builds them; the defaults of hnswlib are 16 and 200.
@@ -44,15 +47,24 @@ REFINED = 100
 
 
 class Problem(NamedTuple):
-    """Vectors, points with the number of their vector, and points to learn from."""
+    """Vectors with biases, points with the number of their vector, and points to learn from."""
 
     vectors: F32
+    bias: F32
     points: F32
     y: I32
     examples: Examples
+    n_cells: int | None = None
+
+    def extended(self) -> tuple[F32, F32]:
+        """Return vectors and points for inner products without biases; a further column keeps the width even."""
+        if not self.bias.any():
+            return self.vectors, self.points
+        zeros, ones = np.zeros_like(self.bias), np.tile(np.float32([1, 0]), (len(self.points), 1))
+        return np.column_stack((self.vectors, self.bias, zeros)), np.hstack((self.points, ones))
 
 
-def planted(n: int, width: int, seed: int) -> Problem:
+def planted(n: int, width: int, n_points: int, seed: int) -> Problem:
     """Plant clustered vectors, and points that are noisy copies of them; equal arguments give equal data."""
     rng = np.random.default_rng((seed, n, width))
     centers = rng.standard_normal((-(-n // CLUSTER), width), np.float32)
@@ -67,12 +79,12 @@ def planted(n: int, width: int, seed: int) -> Problem:
         noise = rng.standard_normal((len(y), width), np.float32) * np.float32(NOISE / np.sqrt(width))
         return unit(vectors[y] + noise)
 
-    y = rng.integers(0, n, CALIBRATION + TIMED).astype(np.int32)
+    y = rng.integers(0, n, n_points).astype(np.int32)
     seen = rng.integers(0, n, min(2 * n, 1 << 21)).astype(np.int32)
-    return Problem(vectors, noisy(y), y, Examples(noisy(seen), np.arange(len(seen) + 1), seen))
+    return Problem(vectors, np.zeros(n, np.float32), noisy(y), y, examples_of(noisy(seen), seen))
 
 
-def of_texts(path: Path, n: int, seed: int) -> Problem:
+def of_texts(path: Path, n: int, n_points: int, seed: int) -> Problem:
     """Embed distinct lines as vectors, and half of the words of a line as points."""
     rng, words = np.random.default_rng(seed), WordVectors.read("wordllama")
     lines = list(dict.fromkeys(path.read_text().splitlines()))
@@ -83,11 +95,30 @@ def of_texts(path: Path, n: int, seed: int) -> Problem:
         parts = lines[i].split()
         return " ".join(parts[j] for j in np.sort(rng.permutation(len(parts))[: len(parts) // 2]))
 
-    y = rng.integers(0, len(lines), CALIBRATION + TIMED).astype(np.int32)
+    y = rng.integers(0, len(lines), n_points).astype(np.int32)
     seen = rng.integers(0, len(lines), 2 * len(lines)).astype(np.int32)
     points, inputs = (unit(words.embed([half(i) for i in ids], n_jobs=1)) for ids in (y, seen))
     vectors = unit(words.embed(lines, n_jobs=1))
-    return Problem(vectors, points, y, Examples(inputs, np.arange(len(seen) + 1), seen))
+    return Problem(vectors, np.zeros(len(vectors), np.float32), points, y, examples_of(inputs, seen))
+
+
+def of_network(n: int, width: int, n_points: int, seed: int) -> Problem:
+    """Train a network without a wide path on two planted embeddings a label."""
+    data = embeddings.planted(2 * n, width, n, n_points, seed)
+    model = ExtremeClassifier(hidden=width, wide=False, epochs=5, random_state=seed, n_jobs=1).fit(data.X, data.y)
+    output, names_of = model.network_.output, model.classes_
+    units = [np.empty((0, width), np.float32)]
+    units += [
+        model.network_.hidden_units(model._features(data.X[i : i + 4096]), 1) for i in range(0, len(data.X), 4096)
+    ]
+    points = model.network_.hidden_units(model._features(data.X_test), 1)
+    y, seen = (np.searchsorted(names_of, labels).astype(np.int32) for labels in (data.y_test, data.y))
+    vectors, bias = np.ascontiguousarray(output.weight.value), output.bias.value.reshape(-1).copy()
+    return Problem(vectors, bias, points, y, examples_of(np.concatenate(units), seen))
+
+
+def examples_of(inputs: F32, labels: I32) -> Examples:
+    return Examples(inputs, np.arange(len(labels) + 1), labels)
 
 
 def unit(vectors: Any) -> F32:
@@ -111,15 +142,15 @@ class Exact:
 
 
 def cells(problem: Problem, *, supervised: bool = False, **settings: Any) -> CellIndex:
-    index = CellIndex(CellsConfig(**settings))
-    index.rebuild(problem.vectors, np.zeros(len(problem.vectors), np.float32), problem.examples if supervised else None)
+    index = CellIndex(CellsConfig(n_cells=problem.n_cells, **settings))
+    index.rebuild(problem.vectors, problem.bias, problem.examples if supervised else None)
     return index
 
 
 def tables(problem: Problem, *, supervised: bool = False) -> TableIndex:
     # Buckets of a code are cut off at probe_limit; there are more of them for a supervised index.
     index = TableIndex(LSHConfig.for_size(len(problem.vectors) * (3 if supervised else 1)))
-    index.rebuild(problem.vectors, np.zeros(len(problem.vectors), np.float32), problem.examples if supervised else None)
+    index.rebuild(problem.vectors, problem.bias, problem.examples if supervised else None)
     return index
 
 
@@ -130,19 +161,21 @@ class Faiss:
         import faiss
 
         faiss.omp_set_num_threads(1)
-        n, width = problem.vectors.shape
-        kind = kind.format(cells=round(4 * np.sqrt(n)), half=width // 2, edges=EDGES)
+        vectors, _ = problem.extended()
+        n, width = vectors.shape
+        n_cells = problem.n_cells or round(4 * np.sqrt(n))
+        kind = kind.format(cells=n_cells, half=width // 2, edges=EDGES)
         self._index = faiss.index_factory(width, kind, faiss.METRIC_INNER_PRODUCT)
         space = faiss.ParameterSpace()
         if "HNSW" in kind:
             self._index.hnsw.efConstruction = BUILD_EFFORT
         if "RFlat" in kind:
             space.set_index_parameter(self._index, "k_factor_rf", REFINED)
-        sample = np.random.default_rng(0).permutation(n)[: 64 * round(4 * np.sqrt(n))]
-        self._index.train(problem.vectors[sample])
-        self._index.add(problem.vectors)
+        sample = np.random.default_rng(0).permutation(n)[: 64 * n_cells]
+        self._index.train(vectors[sample])
+        self._index.add(vectors)
         self._set: Callable[[int], None] = lambda effort: space.set_index_parameter(self._index, knob, effort)
-        self.max_effort = round(4 * np.sqrt(n)) if knob == "nprobe" else 4096
+        self.max_effort = n_cells if knob == "nprobe" else 4096
         self.nbytes, self._effort = len(faiss.serialize_index(self._index)), 0
 
     def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int) -> tuple[I32, F32]:
@@ -159,11 +192,12 @@ class Hnswlib:
     def __init__(self, problem: Problem) -> None:
         import hnswlib
 
-        n, width = problem.vectors.shape
+        vectors, _ = problem.extended()
+        n, width = vectors.shape
         self._index = hnswlib.Index(space="ip", dim=width)
         self._index.init_index(n, M=EDGES, ef_construction=BUILD_EFFORT)
         self._index.set_num_threads(1)
-        self._index.add_items(problem.vectors, num_threads=1)
+        self._index.add_items(vectors, num_threads=1)
         self.nbytes, self._effort = self._index.index_file_size(), 0
 
     def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int) -> tuple[I32, F32]:
@@ -180,9 +214,10 @@ class Usearch:
     def __init__(self, problem: Problem) -> None:
         from usearch.index import Index
 
-        n, width = problem.vectors.shape
+        vectors, _ = problem.extended()
+        n, width = vectors.shape
         self._index = Index(ndim=width, metric="ip", connectivity=EDGES, expansion_add=BUILD_EFFORT, dtype="f32")
-        self._index.add(np.arange(n), problem.vectors, threads=1)
+        self._index.add(np.arange(n), vectors, threads=1)
         self.nbytes = self._index.serialized_length
 
     def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int) -> tuple[I32, F32]:
@@ -212,32 +247,37 @@ SYSTEMS: dict[str, Callable[[Problem], Any]] = {
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure each system; the result is written after each."""
-    texts = options.texts is not None
-    problem = of_texts(options.texts, options.vectors, 0) if texts else planted(options.vectors, options.width, 0)
+    make: dict[str, Callable[[], Problem]] = {
+        "planted": lambda: planted(options.vectors, options.width, 3 * options.points, 0),
+        "texts": lambda: of_texts(options.texts, options.vectors, 3 * options.points, 0),
+        "network": lambda: of_network(options.vectors, options.width, 3 * options.points, 0),
+    }
+    problem = make[options.kind]()._replace(n_cells=options.cells)
     n, width = problem.vectors.shape
-    shape = {"vectors": n, "width": width, "k": options.k, "kind": "texts" if texts else "planted"}
-    report = head(threads=1, recall=options.recall, **shape)
-    bias = np.zeros(n, np.float32)
-    exact = exact_topk(problem.points, problem.vectors, bias, options.k, 1)[0]
+    report = head(threads=1, recall=options.recall, vectors=n, width=width, k=options.k, kind=options.kind)
+    exact = exact_topk(problem.points, problem.vectors, problem.bias, options.k, 1)[0]
     for name in options.systems:
-        report["runs"].append({"system": name, **_run(name, problem, bias, exact, options)})
+        report["runs"].append({"system": name, **_run(name, problem, exact, options)})
         keep(report, options.out)
         print(report["runs"][-1], file=sys.stderr, flush=True)
         gc.collect()
     return report
 
 
-def _run(name: str, problem: Problem, bias: F32, exact: I32, options: argparse.Namespace) -> dict[str, Any]:
+def _run(name: str, problem: Problem, exact: I32, options: argparse.Namespace) -> dict[str, Any]:
     load, began = load_average(), time.process_time()
     index = SYSTEMS[name](problem)
     built = time.process_time() - began
-    weight, tuning, timed = problem.vectors, slice(CALIBRATION), slice(CALIBRATION, None)
-    found = calibrate(index, problem.points[tuning], weight, bias, exact[tuning], options.recall)
-    points, k, labels, walls, cpus = problem.points[timed], options.k, [], [], []
-    for i in range(TIMED):
+    is_ours = isinstance(index, Exact | CellIndex | TableIndex)
+    weight, bias, points = problem.vectors, problem.bias, problem.points if is_ours else problem.extended()[1]
+    held = 2 * options.points
+    found = calibrate(index, points[:held], weight, bias, exact[:held], options.recall)
+    points, exact, y = points[held:], exact[held:], problem.y[held:]
+    labels, walls, cpus = [], [], []
+    for i in range(options.points):
         one = points[i : i + 1]
         cpu, wall = time.process_time(), time.perf_counter()
-        labels.append(index.topk(one, weight, bias, k, found.effort)[0][0])
+        labels.append(index.topk(one, weight, bias, options.k, found.effort)[0][0])
         walls.append(time.perf_counter() - wall)
         cpus.append(time.process_time() - cpu)
     best = np.array(labels)
@@ -247,9 +287,9 @@ def _run(name: str, problem: Problem, bias: F32, exact: I32, options: argparse.N
         "index_mb": index.nbytes / 1e6,
         "effort": found.effort,
         "calibrated_recall": found.recall,
-        "recall": share_found(exact[timed], best),
-        "P@1": float((best[:, 0] == problem.y[timed]).mean()),
-        "exact_P@1": float((exact[timed, 0] == problem.y[timed]).mean()),
+        "recall": share_found(exact, best),
+        "P@1": float((best[:, 0] == y).mean()),
+        "exact_P@1": float((exact[:, 0] == y).mean()),
         "wall_ms_p50": float(1e3 * np.median(walls)),
         "wall_ms_p99": float(1e3 * np.quantile(walls, 0.99)),
         "cpu_ms_p50": float(1e3 * np.median(cpus)),
@@ -284,9 +324,12 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vectors", type=int, default=200_000)
     parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--texts", type=Path, help="a text per line")
+    parser.add_argument("--kind", choices=["planted", "texts", "network"], default="planted")
+    parser.add_argument("--texts", type=Path, help="a file with a text per line")
     parser.add_argument("--k", type=int, default=1)
     parser.add_argument("--recall", type=float, default=0.98)
+    parser.add_argument("--points", type=int, default=1000, help="points that are timed; twice as many calibrate")
+    parser.add_argument("--cells", type=int, help="number of cells; by default four times the root of the vectors")
     parser.add_argument("--systems", type=names, default=list(SYSTEMS))
     parser.add_argument("--out", type=Path, default=Path("bench/results/finding.json"))
     parser.add_argument("--show", type=Path)
