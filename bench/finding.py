@@ -11,13 +11,15 @@ word vector of a line of the file, and a point that of half of its words (`wordl
 the points are its hidden units; other libraries get the biases as one more number.
 
 Each system has one knob. The lowest setting that finds --recall of the exact k best of the first two thirds of the
-points is timed on the others, one call a point, on one thread. Supervised systems also list the labels of 2 points a label.
+points is timed on the others, one call a point, on one thread. Supervised systems also list the labels of 2 points a
+label.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -42,6 +44,8 @@ from sparsenet.kernels.types import F32, I32
 CLUSTER, SPREAD, NOISE = 50, 1.0, 1.5
 #: Edges of a node in the graphs, and the effort that builds them; the defaults of hnswlib are 16 and 200.
 EDGES, BUILD_EFFORT = 16, 100
+#: Planted vectors up to which there are points to learn from; more would not fit into memory next to the vectors.
+MOST_SUPERVISED = 1 << 21
 #: Candidates for each result that FAISS scores exactly after a fast scan.
 REFINED = 100
 
@@ -80,7 +84,7 @@ def planted(n: int, width: int, n_points: int, seed: int) -> Problem:
         return unit(vectors[y] + noise)
 
     y = rng.integers(0, n, n_points).astype(np.int32)
-    seen = rng.integers(0, n, min(2 * n, 1 << 21)).astype(np.int32)
+    seen = rng.integers(0, n, 2 * n if n <= MOST_SUPERVISED else 0).astype(np.int32)
     return Problem(vectors, np.zeros(n, np.float32), noisy(y), y, examples_of(noisy(seen), seen))
 
 
@@ -293,6 +297,7 @@ def _run(name: str, problem: Problem, exact: I32, options: argparse.Namespace) -
         "wall_ms_p50": float(1e3 * np.median(walls)),
         "wall_ms_p99": float(1e3 * np.quantile(walls, 0.99)),
         "cpu_ms_p50": float(1e3 * np.median(cpus)),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
     }
 
 
