@@ -13,6 +13,7 @@ from sparsenet.core.validation import first_unusable, integer, real, unusable
 from sparsenet.engines.network.cell_shortlist import CellShortlist
 from sparsenet.engines.network.shortlist import Shortlist
 from sparsenet.estimators.excluding import Allowed, LabelMask, without
+from sparsenet.features.targets import Points, check_points
 from sparsenet.kernels.types import F32, I32
 
 
@@ -36,6 +37,9 @@ class Predictor:
         Minimum share of the exact k best labels to find on `sample`.
     sample : array-like, data frame or sparse matrix, optional
         Points to measure the recall on.
+    examples : tuple, optional
+        Points and their labels, such as the training points, to learn the cells of a network without a wide path from.
+        A cell then also lists the labels of the points that fall into it, if that reads less.
 
     Examples
     --------
@@ -59,10 +63,13 @@ class Predictor:
         postings: int,
         recall: float | None = None,
         sample: Any = None,
+        examples: tuple[Any, Any] | None = None,
     ) -> None:
         n_labels = len(model.classes_)
         self.k = min(integer("k", k, 1), n_labels)
         size, postings = max(integer("candidates", candidates, 1), self.k), integer("postings", postings, 1)
+        if examples is not None and recall is None:
+            raise ValueError("examples need recall and sample: pass a share such as 0.95, and other points")
         if (recall is None) != (sample is None):
             raise ValueError("recall and sample go together: pass a share such as 0.95, and points to measure it on")
         network, settings = model.network_, {"size": size, "threads": model._threads()}
@@ -76,9 +83,12 @@ class Predictor:
             if len(points) == 0:
                 raise ValueError("sample has no rows: pass points like the ones to predict")
             if network.output.wide:
+                if examples is not None:
+                    raise ValueError("examples are for a network without a wide path (wide=False): leave them out")
                 settings["max_postings"] = postings
                 self._shortlist = Shortlist.with_recall(network, points, self.k, recall, **settings)
             else:
+                settings["examples"] = None if examples is None else _labelled(model, *examples)
                 self._shortlist = CellShortlist.with_recall(network, points, self.k, recall, **settings)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
         self._target = model._fitted.target
@@ -183,6 +193,10 @@ class Predictor:
             if (error := allowed.error(labels, "build a predictor with a smaller k")) is not None:
                 raise error
         return labels, probabilities
+
+
+def _labelled(model: Any, X: Any, y: Any) -> Points:
+    return check_points(model._features(X), model._fitted.target.encode(y, drop_unknown=True))
 
 
 def _set_of(argument: str, labels: Iterable[Any]) -> set[Any]:

@@ -5,15 +5,15 @@ The effort of the cells is calibrated on a sample of points. Without a sample, a
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.model import MAX_POINTS, Network
+from sparsenet.features.targets import Points
 from sparsenet.index.cells import CellIndex, CellsConfig
-from sparsenet.index.vector_index import calibrate, share_found
+from sparsenet.index.vector_index import Examples, calibrate, share_found
 from sparsenet.kernels.types import F32, I32
 
 
@@ -37,26 +37,31 @@ class CellShortlist:
 
     @classmethod
     def with_recall(
-        cls, network: Network, sample: Rows, k: int, recall: float, *, size: int, threads: int
+        cls,
+        network: Network,
+        sample: Rows,
+        k: int,
+        recall: float,
+        *,
+        size: int,
+        threads: int,
+        examples: Points | None = None,
     ) -> CellShortlist:
-        """Build cells and scan the fewest that reach `recall` on a sample, unless scoring all labels reads less."""
+        """Return what reads least at `recall` on a sample: cells of the rows, of `examples`, or all labels."""
         output, units = network.output, network.hidden_units(sample, threads)
         weight, bias = output.weight.value, output.bias.value.reshape(-1)
-        size = min(size, output.n_labels)
-        index = CellIndex(CellsConfig(n_candidates=size), threads)
-        index.rebuild(weight, bias)
-        found = calibrate(index, units, weight, bias, network.topk(sample, k, threads)[0], recall)
-        if found.recall < recall:
-            warnings.warn(
-                f"{found.recall:.3f} of the best {k} labels of the sample are found, {recall} were asked for: raise "
-                "candidates",
-                RuntimeWarning,
-                stacklevel=4,
-            )
-        scanned = index.search(units, weight, bias, k, found.effort)[2]
-        # A byte for each number of a centroid and of a row that is scanned, four for one that is scored exactly.
-        reads = index.max_effort + float(scanned.mean()) + 4 * size
-        return cls(size, index, found.effort) if reads < 4 * output.n_labels else cls(size)
+        size, exact = min(size, output.n_labels), network.topk(sample, k, threads)[0]
+        best, least = cls(size), 4.0 * output.n_labels
+        for given in (None,) if examples is None else (None, _supervision(network, examples, threads)):
+            index = CellIndex(CellsConfig(n_candidates=size, learns_inputs=given is not None), threads)
+            index.rebuild(weight, bias, given)
+            found = calibrate(index, units, weight, bias, exact, recall)
+            scanned = index.search(units, weight, bias, k, found.effort)[2]
+            # A byte for each number of a centroid and of a row that is scanned, four for one that is scored exactly.
+            reads = index.max_effort + float(scanned.mean()) + 4 * size
+            if found.recall >= recall and reads < least:
+                best, least = cls(size, index, found.effort), reads
+        return best
 
     def topk(self, network: Network, features: Rows, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k best labels of each point's shortlist and their scores, (n, k) each, best first."""
@@ -75,3 +80,10 @@ class CellShortlist:
         """Measure the recall: the fraction of the exact top k that the shortlists contain."""
         exact = network.topk(features, k, threads)[0]
         return share_found(exact, self.topk(network, features, k, threads)[0])
+
+
+def _supervision(network: Network, points: Points, threads: int) -> Examples:
+    """Return the hidden units of points and their labels."""
+    features, labels = points
+    units = [network.hidden_units(block, threads) for block in features.blocks(MAX_POINTS)]
+    return Examples(np.concatenate(units), labels.indptr, labels.indices)
