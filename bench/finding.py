@@ -8,7 +8,7 @@
 The planted vectors lie in clusters, and a point is a noisy copy of a vector, its label. `texts`: a vector is the mean
 word vector of a line of the file, and a point that of half of its words (`wordllama`). All of these have unit length.
 `network`: the vectors are the output layer of a network that was trained on planted embeddings with as many labels, and
-the points are its hidden units; other libraries get the biases as one more number.
+the points are its hidden units. Other libraries get two more numbers: the bias, and what makes all vectors equally long.
 
 Each system has one knob. The lowest setting that finds --recall of the exact k best of the first two thirds of the
 points is timed on the others, one call a point, on one thread. Supervised systems also list the labels of 2 points a
@@ -61,11 +61,12 @@ class Problem(NamedTuple):
     n_cells: int | None = None
 
     def extended(self) -> tuple[F32, F32]:
-        """Return vectors and points for inner products without biases; a further column keeps the width even."""
+        """Return vectors of one length, and points with the same products but no biases, as other libraries need."""
         if not self.bias.any():
             return self.vectors, self.points
-        zeros, ones = np.zeros_like(self.bias), np.tile(np.float32([1, 0]), (len(self.points), 1))
-        return np.column_stack((self.vectors, self.bias, zeros)), np.hstack((self.points, ones))
+        squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(self.bias)
+        rest, ones = np.sqrt(squares.max() - squares), np.tile(np.float32([1, 0]), (len(self.points), 1))
+        return np.column_stack((self.vectors, self.bias, rest)), np.hstack((self.points, ones))
 
 
 def planted(n: int, width: int, n_points: int, seed: int) -> Problem:
@@ -169,7 +170,8 @@ class Faiss:
         n, width = vectors.shape
         n_cells = problem.n_cells or round(4 * np.sqrt(n))
         kind = kind.format(cells=n_cells, half=width // 2, edges=EDGES)
-        self._index = faiss.index_factory(width, kind, faiss.METRIC_INNER_PRODUCT)
+        metric = faiss.METRIC_L2 if "HNSW" in kind else faiss.METRIC_INNER_PRODUCT  # the same order, at equal length
+        self._index = faiss.index_factory(width, kind, metric)
         space = faiss.ParameterSpace()
         if "HNSW" in kind:
             self._index.hnsw.efConstruction = BUILD_EFFORT
@@ -198,7 +200,7 @@ class Hnswlib:
 
         vectors, _ = problem.extended()
         n, width = vectors.shape
-        self._index = hnswlib.Index(space="ip", dim=width)
+        self._index = hnswlib.Index(space="l2", dim=width)
         self._index.init_index(n, M=EDGES, ef_construction=BUILD_EFFORT)
         self._index.set_num_threads(1)
         self._index.add_items(vectors, num_threads=1)
@@ -220,7 +222,7 @@ class Usearch:
 
         vectors, _ = problem.extended()
         n, width = vectors.shape
-        self._index = Index(ndim=width, metric="ip", connectivity=EDGES, expansion_add=BUILD_EFFORT, dtype="f32")
+        self._index = Index(ndim=width, metric="l2sq", connectivity=EDGES, expansion_add=BUILD_EFFORT, dtype="f32")
         self._index.add(np.arange(n), vectors, threads=1)
         self.nbytes = self._index.serialized_length
 
