@@ -8,7 +8,8 @@
 The planted vectors lie in clusters, and a point is a noisy copy of a vector, its label. `texts`: a vector is the mean
 word vector of a line of the file, and a point that of half of its words (`wordllama`). All of these have unit length.
 `network`: the vectors are the output layer of a network that was trained on planted embeddings with as many labels, and
-the points are its hidden units. Other libraries get two more numbers: the bias, and what makes all vectors equally long.
+the points are its hidden units. Other libraries get two more numbers: the bias, and what makes all vectors equally
+long.
 
 Each system has one knob. The lowest setting that finds --recall of the exact k best of the first two thirds of the
 points is timed on the others, one call a point, on one thread. Supervised systems also list the labels of 2 points a
@@ -65,7 +66,7 @@ class Problem(NamedTuple):
         if not self.bias.any():
             return self.vectors, self.points
         squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(self.bias)
-        rest, ones = np.sqrt(squares.max() - squares), np.tile(np.float32([1, 0]), (len(self.points), 1))
+        rest, ones = np.sqrt(squares.max() - squares), np.tile(np.array([1, 0], np.float32), (len(self.points), 1))
         return np.column_stack((self.vectors, self.bias, rest)), np.hstack((self.points, ones))
 
 

@@ -173,7 +173,7 @@ def test_examples_list_their_labels_in_cells(dense):
     def reads(shortlist):
         return shortlist.index.search(units, weight, bias, 1, shortlist.effort)[2].mean()
 
-    assert len(index._labels) > 3000  # more entries than labels: those of the examples won
+    assert len(index._labels) > 3000  # cells with the labels of examples won
     assert reads(predictor._shortlist) < reads(plain)
     with pytest.raises(ValueError, match="X has 6000 rows, y has 2"):
         model.predictor(**settings, examples=(points, y[:2]))
