@@ -196,7 +196,10 @@ class Predictor:
 
 
 def _labelled(model: Any, X: Any, y: Any) -> Points:
-    return check_points(model._features(X), model._fitted.target.encode(y, drop_unknown=True))
+    points = check_points(model._features(X), model._fitted.target.encode(y, drop_unknown=True))
+    if len(points[0]) == 0:
+        raise ValueError("examples has no rows: pass points and labels like the training points")
+    return points
 
 
 def _set_of(argument: str, labels: Iterable[Any]) -> set[Any]:

@@ -1,5 +1,7 @@
 """Coarse cells: what they find, and that changes and threads do not matter."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -92,9 +94,24 @@ def test_calibration_finds_the_lowest_effort():
 def test_memory_is_announced_and_refused(monkeypatch):
     index = built()
     assert index.nbytes == index.memory(N_LABELS, WIDTH)
-    monkeypatch.setattr(module, "available_memory", lambda: index.nbytes - 1)
+    announced = index.peak_memory(N_LABELS, WIDTH)
+    monkeypatch.setattr(module, "available_memory", lambda: announced - 1)
     with pytest.raises(MemoryError, match="an index of 600 labels needs"):
         built()
+
+
+def test_building_takes_no_more_memory_than_announced():
+    n, width = 50_000, 16
+    weight, bias = np.ones((n, width), np.float32), np.zeros(n, np.float32)
+    weight += RNG.normal(size=weight.shape).astype(np.float32)
+    examples = Examples(weight[:9000], np.arange(9001), np.arange(9000, dtype=np.int32))
+    for given, listed in ((None, 0), (examples, 9000)):
+        index = CellIndex(CellsConfig(n_iterations=1))
+        tracemalloc.start()
+        index.rebuild(weight, bias, given)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 0.5 * index.peak_memory(n, width, listed) < peak < 1.1 * index.peak_memory(n, width, listed)
 
 
 def test_kmeans_repeats_vectors_if_they_are_fewer_than_cells():

@@ -77,8 +77,8 @@ class CellIndex:
     def rebuild(self, weight: F32, bias: F32, examples: Examples | None = None) -> None:
         """Learn new cells and list all labels."""
         config, n_labels = self.config, len(weight)
-        n_cells, n_listed = config.cells_of(n_labels), 0 if examples is None else len(examples.labels)
-        self._check_memory(n_labels, weight.shape[1], n_listed)
+        n_cells = config.cells_of(n_labels)
+        self._check_memory(weight, examples)
         source = examples.inputs if config.learns_inputs and examples is not None else weight
         sample = _sample(source, n_cells * config.n_vectors, config.seed)
         settings = {"n_iterations": config.n_iterations, "seed": config.seed, "threads": self.threads}
@@ -157,12 +157,18 @@ class CellIndex:
         del own, pairs
         self._entries = ByteRows.of(weight, self._labels)
 
-    def _check_memory(self, n_labels: int, width: int, n_listed: int) -> None:
-        needed, available = self.memory(n_labels, width, n_listed), available_memory()
+    def _check_memory(self, weight: F32, examples: Examples | None) -> None:
+        (n_labels, width), n_listed = weight.shape, 0 if examples is None else len(examples.labels)
+        needed, available = self.peak_memory(n_labels, width, n_listed), available_memory()
         if needed > available:
-            raise MemoryError(
-                f"an index of {n_labels:,} labels needs {in_words(needed)}, {in_words(available)} are free"
-            )
+            in_all, free = in_words(needed), in_words(available)
+            raise MemoryError(f"building an index of {n_labels:,} labels needs {in_all}, but only {free} are free")
+
+    def peak_memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
+        """Return the most bytes that `rebuild` takes, the index included, with `n_listed` labels of examples."""
+        # k-means holds its sample twice before there are entries; then entries are sorted in integers of 64 bits.
+        sample = 8 * width * self.config.cells_of(n_labels) * self.config.n_vectors
+        return self.memory(n_labels, width, n_listed) + max(sample, 40 * (n_labels + n_listed))
 
     def memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
         """Return the most bytes that the index takes, with `n_listed` labels of examples."""
