@@ -22,6 +22,8 @@ from sparsenet import ExtremeClassifier, kernels, metrics
 TEST_POINTS = 2000
 #: The recall that the shortest shortlist must reach, and the sample of other points that it is fitted to.
 RECALL, SAMPLE_POINTS = 0.97, 256
+#: Labels that a search in cells scores exactly.
+CELL_CANDIDATES = 20
 FLOAT = 4
 
 
@@ -41,6 +43,9 @@ def modes(model: ExtremeClassifier, sample: Any) -> dict[str, Mode]:
         found["shortlist"] = Mode(shortlist, shortlist.one)
         short = model.predictor(TOP, recall=RECALL, sample=sample)
         found[f"shortlist of {short.postings} postings, recall {RECALL}"] = Mode(short, short.one)
+    else:
+        near = model.predictor(TOP, candidates=CELL_CANDIDATES, recall=RECALL, sample=sample)
+        found[f"cells, recall {RECALL}"] = Mode(near, near.one)
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
+I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U8 = NDArray[np.uint8]
@@ -303,6 +304,35 @@ def shortlist(
     The index (d + 1,) lists labels by feature and may omit weights. `fallback` has c or more distinct labels; its first
     c are candidates of every point. `out_labels` (n, c) ascend within a row; `out_scores` (n, c) are their scores,
     without the omitted weights.
+    """
+
+def search_cells(
+    queries: F32,
+    centroids: I8,
+    centroid_scales: F32,
+    starts: I64,
+    codes: I8,
+    scales: F32,
+    offsets: F32,
+    labels: I32,
+    weight: F32,
+    bias: F32,
+    n_probes: int,
+    n_candidates: int,
+    out_labels: I32,
+    out_scores: F32,
+    out_scanned: I64,
+    threads: int,
+) -> None:
+    """Find for each query (n, h) the k labels of the highest ``weight @ query + bias`` in the nearest cells.
+
+    Row j in 8 bits is ``scales[j] * codes[j]``. `centroids` (C, h) are ranked by their product with the query. Cell c
+    has the entries ``starts[c] : starts[c + 1]`` of `codes` (E, h), `scales`, `offsets` (the biases) and `labels`; a
+    label may be in several cells. At least `n_probes` cells are scanned, and more until k labels are found. The
+    `n_candidates` best, ties to the smaller label, are scored exactly with `weight` (L, h) and `bias` (L,).
+
+    `out_labels` and `out_scores` (n, k) are best first; missing labels are -1, with a score of minus infinity.
+    `out_scanned` (n,) counts the entries scanned.
     """
 
 def wide_scores(

@@ -1,4 +1,7 @@
-// Bindings of index/predict_topk.h, index/shortlist.h, index/neighbors.h and index/recommend.h.
+// Bindings of index/predict_topk.h, index/shortlist.h, index/cells.h, index/neighbors.h and index/recommend.h.
+#include <limits>
+
+#include "../index/cells.h"
 #include "../index/neighbors.h"
 #include "../index/predict_topk.h"
 #include "../index/recommend.h"
@@ -70,6 +73,48 @@ void bind_wide_scores(Array indptr, Array indices, Array data, int64_t n_feature
   require_threads(threads);
   GilRelease release;
   wide_scores(points, labels_.rows(), n_features, wide, labels_.data(), labels_.cols(), out_.data(), threads);
+}
+
+void bind_search_cells(Array queries, Array centroids, Array centroid_scales, Array starts, Array codes, Array scales,
+                       Array offsets, Array labels, Array weight, Array bias, int64_t n_probes, int64_t n_candidates,
+                       Array out_labels, Array out_scores, Array out_scanned, int threads) {
+  const Matrix<const float> queries_(queries, "queries"), weight_(weight, "weight");
+  const Matrix<const int8_t> centroids_(centroids, "centroids"), codes_(codes, "codes");
+  const Vector<const float> centroid_scales_(centroid_scales, "centroid_scales"), scales_(scales, "scales"),
+      offsets_(offsets, "offsets"), bias_(bias, "bias");
+  const Pointers starts_(starts, "starts");
+  const Vector<const int32_t> labels_(labels, "labels");
+  const Matrix<int32_t> out_labels_(out_labels, "out_labels");
+  const Matrix<float> out_scores_(out_scores, "out_scores");
+  const Vector<int64_t> out_scanned_(out_scanned, "out_scanned");
+  const int64_t width = queries_.cols(), n_entries = starts_.last();
+  centroids_.require(1, width, "columns of queries");
+  centroid_scales_.require(0, centroids_.rows(), "rows of centroids");
+  starts_.require(0, centroids_.rows() + 1, "rows of centroids + 1");
+  codes_.require(0, n_entries, "last of starts").require(1, width, "columns of queries");
+  scales_.require(0, n_entries, "last of starts");
+  offsets_.require(0, n_entries, "last of starts");
+  labels_.require(0, n_entries, "last of starts");
+  weight_.require(0, bias_.size(), "length of bias").require(1, width, "columns of queries");
+  out_labels_.require(0, queries_.rows(), "rows of queries");
+  out_scores_.require(0, queries_.rows(), "rows of queries").require(1, out_labels_.cols(), "columns of out_labels");
+  out_scanned_.require(0, queries_.rows(), "rows of queries");
+  if (out_labels_.cols() < 1) out_labels_.fail("must have a column");
+  if (centroids_.rows() < 1) centroids_.fail("must have a row");
+  require_at_least_one("n_probes", n_probes);
+  require_between("n_candidates", n_candidates, out_labels_.cols(), std::numeric_limits<int32_t>::max());
+  const Cells cells = {centroids_.rows(),
+                       width,
+                       {centroids_.data(), centroid_scales_.data()},
+                       starts_.data(),
+                       {codes_.data(), scales_.data()},
+                       offsets_.data(),
+                       labels_.data()};
+  const CellQuery query = {queries_.data(), queries_.rows(), n_probes, n_candidates, out_labels_.cols()};
+  require_threads(threads);
+  GilRelease release;
+  search_cells(cells, {bias_.size(), weight_.data(), bias_.data()}, query, out_labels_.data(), out_scores_.data(),
+               out_scanned_.data(), threads);
 }
 
 void bind_nearest_points(Array indptr, Array indices, Array data, Array index_indptr, Array index_points,
@@ -167,6 +212,9 @@ void bind_index(py::module_& core) {
            "index_weights"_a, "bias"_a, "fallback"_a, "out_labels"_a, "out_scores"_a, "threads"_a);
   core.def("wide_scores", bind_wide_scores, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "wide_indptr"_a,
            "wide_features"_a, "wide_weights"_a, "labels"_a, "out"_a, "threads"_a);
+  core.def("search_cells", bind_search_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "starts"_a, "codes"_a,
+           "scales"_a, "offsets"_a, "labels"_a, "weight"_a, "bias"_a, "n_probes"_a, "n_candidates"_a, "out_labels"_a,
+           "out_scores"_a, "out_scanned"_a, "threads"_a);
   core.def("nearest_points", bind_nearest_points, "indptr"_a, "indices"_a, "data"_a, "index_indptr"_a, "index_points"_a,
            "index_weights"_a, "n_others"_a, "most"_a, "out_points"_a, "out_products"_a, "threads"_a);
   core.def("neighbor_votes", bind_neighbor_votes, "indptr"_a, "indices"_a, "data"_a, "label_indptr"_a, "label_ids"_a,

@@ -159,6 +159,10 @@ using add_rows = void(const int8_t* matrix, int64_t width, const int32_t* rows, 
 using sparse_dot = float(const int32_t* ids, const float* values, int64_t count, const float* dense);
 // Writes the positions of scores above `threshold`, ascending; returns their number.
 using above = int64_t(const float* scores, int64_t n, float threshold, int32_t* positions);
+// out[j] = factor * scales[j] * the sum of x[c] * rows[j][c] over `width` bytes of row j. The caller keeps the sums
+// within 32 bits.
+using byte_scores = void(const int16_t* x, float factor, const int8_t* rows, const float* scales, int64_t width,
+                         int64_t count, float* out);
 // Writes the maximum of each block of `block` scores; the last block may be shorter. NaN is ignored.
 using block_maxima = void(const float* scores, int64_t n, int64_t block, float* out);
 
@@ -184,6 +188,7 @@ using block_maxima = void(const float* scores, int64_t n, int64_t block, float* 
   DO(add_rows)                        \
   DO(sparse_dot)                      \
   DO(above)                           \
+  DO(byte_scores)                     \
   DO(block_maxima)
 
 struct KernelTable {

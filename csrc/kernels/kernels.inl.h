@@ -31,6 +31,8 @@ namespace {
 #include "text.inl.h"
 //
 #include "topk.inl.h"
+//
+#include "bytes.inl.h"
 
 constexpr KernelTable make_table() {
   KernelTable table = {};

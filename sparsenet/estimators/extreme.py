@@ -336,6 +336,7 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         postings: int = 2048,
         recall: float | None = None,
         sample: Any = None,
+        examples: tuple[Any, Any] | None = None,
     ) -> Predictor:
         """Build a `Predictor`, which answers in a fraction of a millisecond from a shortlist of labels.
 
@@ -343,9 +344,14 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         are slower, but increase the recall, which `Predictor.recall` measures. Each feature proposes at most `postings`
         labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation set, the
         fewest postings that reach the recall are used, which is faster.
+
+        Without a wide path (``wide=False``), `recall` and `sample` build an index of coarse cells over the labels, and
+        the fewest cells that reach the recall are scanned. `examples`, such as ``(X_train, y_train)``, make the cells
+        better. Without a `recall`, all labels are scored.
         """
         check_is_fitted(self)
-        return Predictor(self, k=k, candidates=candidates, postings=postings, recall=recall, sample=sample)
+        settings: dict[str, Any] = {"recall": recall, "sample": sample, "examples": examples}
+        return Predictor(self, k=k, candidates=candidates, postings=postings, **settings)
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
         self._check_unchanged()

@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import first_unusable, integer, real, unusable
+from sparsenet.engines.network.cell_shortlist import CellShortlist
 from sparsenet.engines.network.shortlist import Shortlist
 from sparsenet.estimators.excluding import Allowed, LabelMask, without
+from sparsenet.features.targets import Points, check_points
 from sparsenet.kernels.types import F32, I32
 
 
@@ -23,7 +25,8 @@ class Predictor:
     Parameters
     ----------
     model : ExtremeClassifier
-        A fitted classifier with a wide path.
+        A fitted classifier. Without a wide path, the labels are found in coarse cells of the output layer, given a
+        `recall`; otherwise, or if that reads less, all labels are scored.
     k : int
         Number of labels to return.
     candidates : int
@@ -34,6 +37,9 @@ class Predictor:
         Minimum share of the exact k best labels to find on `sample`.
     sample : array-like, data frame or sparse matrix, optional
         Points to measure the recall on.
+    examples : tuple, optional
+        Points and their labels, such as the training points, to learn the cells of a network without a wide path from.
+        A cell then also lists the labels of the points that fall into it, if that reads less.
 
     Examples
     --------
@@ -57,28 +63,41 @@ class Predictor:
         postings: int,
         recall: float | None = None,
         sample: Any = None,
+        examples: tuple[Any, Any] | None = None,
     ) -> None:
         n_labels = len(model.classes_)
         self.k = min(integer("k", k, 1), n_labels)
         size, postings = max(integer("candidates", candidates, 1), self.k), integer("postings", postings, 1)
+        if examples is not None and recall is None:
+            raise ValueError("examples need recall and sample: pass a share such as 0.95, and other points")
         if (recall is None) != (sample is None):
             raise ValueError("recall and sample go together: pass a share such as 0.95, and points to measure it on")
-        if recall is None:
-            self._shortlist = Shortlist.of(model.network_.output, size=size, n_postings=postings)
+        network, settings = model.network_, {"size": size, "threads": model._threads()}
+        self._shortlist: Shortlist | CellShortlist
+        if recall is None and network.output.wide:
+            self._shortlist = Shortlist.of(network.output, size=size, n_postings=postings)
+        elif recall is None:
+            self._shortlist = CellShortlist(min(size, n_labels))
         else:
             recall, points = real("recall", recall, 0, 1), model._features(sample)
             if len(points) == 0:
                 raise ValueError("sample has no rows: pass points like the ones to predict")
-            settings: dict[str, Any] = {"size": size, "max_postings": postings, "threads": model._threads()}
-            self._shortlist = Shortlist.with_recall(model.network_, points, self.k, recall, **settings)
+            if network.output.wide:
+                if examples is not None:
+                    raise ValueError("examples are for a network without a wide path (wide=False): leave them out")
+                settings["max_postings"] = postings
+                self._shortlist = Shortlist.with_recall(network, points, self.k, recall, **settings)
+            else:
+                settings["examples"] = None if examples is None else _labelled(model, *examples)
+                self._shortlist = CellShortlist.with_recall(network, points, self.k, recall, **settings)
         self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
         self._target = model._fitted.target
         self._seen, self._classes, self._width = model._fitted.seen, model.classes_, model.n_features_in_
 
     @property
     def postings(self) -> int:
-        """Number of candidate labels for each feature."""
-        return self._shortlist.n_postings
+        """Number of candidate labels for each feature; 0 without a wide path."""
+        return self._shortlist.n_postings if isinstance(self._shortlist, Shortlist) else 0
 
     def __call__(self, X: Any, *, exclude: Any = None, only: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best classes of each shortlist and their probabilities, (n, k) each, best first.
@@ -174,6 +193,13 @@ class Predictor:
             if (error := allowed.error(labels, "build a predictor with a smaller k")) is not None:
                 raise error
         return labels, probabilities
+
+
+def _labelled(model: Any, X: Any, y: Any) -> Points:
+    points = check_points(model._features(X), model._fitted.target.encode(y, drop_unknown=True))
+    if len(points[0]) == 0:
+        raise ValueError("examples has no rows: pass points and labels like the training points")
+    return points
 
 
 def _set_of(argument: str, labels: Iterable[Any]) -> set[Any]:

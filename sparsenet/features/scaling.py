@@ -146,8 +146,12 @@ class Scaling:
 
     def apply_one(self, indices: NDArray[np.int32], values: F64, width: int) -> Rows:
         """Scale a single validated point, given by the ids and values of its non-zero features."""
+        if self.kind == "mixed":
+            return self._mixed(sparse.csr_array((values, indices, [0, len(indices)]), shape=(1, width)))
         if self.is_of_table:
-            return self.apply(sparse.csr_array((values, indices, [0, len(indices)]), shape=(1, width)))
+            point = np.zeros((1, width))
+            point[0, indices] = values
+            return self._centred(point)
         if self.kind == "rows":
             squares = np.square(values).sum()
             if squares < SMALLEST_SQUARES and len(values):

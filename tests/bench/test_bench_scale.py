@@ -158,6 +158,7 @@ def test_exact_scoring_reads_all_rows_and_the_weights_of_present_features():
     exact, shortlist, fitted = inference_run.modes(model, X)
     assert (exact, shortlist) == ("exact", "shortlist")
     assert fitted == "shortlist of 16 postings, recall 0.97"
+    assert list(inference_run.modes(fast(wide=False, epochs=1).fit(X, Y), X)) == ["exact", "cells, recall 0.97"]
 
 
 def test_each_mode_of_prediction_is_measured(workplace):

@@ -127,10 +127,70 @@ def test_rejects_numbers_below_one(model, name):
         model.predictor(**{name: 0})
 
 
-def test_rejects_a_network_without_a_wide_path():
-    model = fast(wide=False, epochs=1).fit(X, Y)
-    with pytest.raises(ValueError, match="wide=False"):
-        model.predictor()
+@pytest.fixture(scope="module")
+def dense():
+    """Return a network without a wide path for 3,000 labels, and its points."""
+    rng = np.random.default_rng(0)
+    places = rng.normal(size=(3000, 24)).astype(np.float32)
+    y = np.concatenate((np.arange(3000), rng.integers(0, 3000, 3000)))
+    points = places[y] + 0.1 * rng.normal(size=(6000, 24)).astype(np.float32)
+    return fast(wide=False, hidden=24, epochs=3).fit(points, y), points, y
+
+
+def test_scores_all_labels_without_a_wide_path_and_a_sample(dense):
+    model, points, _ = dense
+    labels, probabilities = model.topk(points[:30], k=3)
+    found, p = model.predictor(k=3)(points[:30])
+    np.testing.assert_array_equal(found, labels)
+    np.testing.assert_allclose(p, probabilities, rtol=1e-4)
+
+
+def test_finds_labels_in_cells_without_a_wide_path(dense):
+    model, points, _ = dense
+    predictor = model.predictor(k=3, candidates=20, recall=0.9, sample=points[:300])
+    assert predictor._shortlist.index is not None
+    assert predictor._shortlist.effort < predictor._shortlist.index.max_effort / 2
+    assert predictor.recall(points[:300]) >= 0.9
+    labels, probabilities = predictor(points[:30])
+    ranked, every = model.topk(points[:30], k=3000)
+    expected = [[p[names == label][0] for label in row] for names, p, row in zip(ranked, every, labels, strict=True)]
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-4)
+    one, p = predictor.one(np.arange(24), points[0])
+    assert one.tolist() == labels[0].tolist()
+    np.testing.assert_allclose(p, probabilities[0], rtol=1e-4)
+
+
+def test_examples_list_their_labels_in_cells(dense):
+    model, points, y = dense
+    settings = {"k": 1, "candidates": 10, "recall": 0.9, "sample": points[:300]}
+    answers = model.topk(points, k=1)[0][:, 0]
+    predictor = model.predictor(**settings, examples=(points, answers))
+    plain, index = model.predictor(**settings)._shortlist, predictor._shortlist.index
+    assert predictor.recall(points[:300]) >= 0.9
+    units = model.network_.hidden_units(model._features(points[:300]), 1)
+    weight, bias = model.network_.output.weight.value, model.network_.output.bias.value.reshape(-1)
+
+    def reads(shortlist):
+        return shortlist.index.search(units, weight, bias, 1, shortlist.effort)[2].mean()
+
+    assert len(index._labels) > 3000  # cells with the labels of examples won
+    assert reads(predictor._shortlist) < reads(plain)
+    with pytest.raises(ValueError, match="X has 6000 rows, y has 2"):
+        model.predictor(**settings, examples=(points, y[:2]))
+    with pytest.raises(ValueError, match="examples need recall and sample"):
+        model.predictor(examples=(points, y))
+
+
+def test_examples_need_a_network_without_a_wide_path(model):
+    with pytest.raises(ValueError, match="examples are for a network without a wide path"):
+        model.predictor(recall=0.9, sample=X, examples=(X, Y))
+
+
+def test_scores_all_labels_if_cells_would_read_more(dense):
+    model, points, _ = dense
+    predictor = model.predictor(k=3, candidates=3000, recall=0.9, sample=points[:50])
+    assert predictor._shortlist.index is None
+    assert predictor.recall(points[:50]) == 1
 
 
 @pytest.mark.parametrize("normalize", ["columns", "together", "mixed"])

@@ -235,6 +235,36 @@ def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     yield Call("wide_scores", arguments | {"out": normal(rng, shape.n, 7)}, ("out",))
 
 
+def search_cells(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Bytes are small integers and scales powers of two, so sums are exact, and ties are frequent.
+    n, width, n_labels, n_cells = shape.n, shape.width, shape.labels, 7
+    weight, bias = whole(rng, n_labels, width), whole(rng, n_labels)
+    cells = [np.flatnonzero(np.arange(n_labels) % n_cells == c) for c in range(n_cells)]
+    cells = [np.unique(np.append(own, rng.integers(0, max(n_labels, 1), 3 * (n_labels > 0)))) for own in cells]
+    cells[3] = cells[3][:0] if n_labels > 100 else cells[3]
+    labels = np.concatenate(cells).astype(np.int32)
+    cases = {(k, n_probes) for k in (1, 5, n_labels) for n_probes in (1, 2, 9) if 1 <= k <= n_labels}
+    for k, n_probes in sorted(cases):
+        arguments = {
+            "queries": whole(rng, n, width),
+            "centroids": rng.integers(-3, 4, (n_cells, width)).astype(np.int8),
+            "centroid_scales": np.float32([0.5, 1, 1, 2, 1, 0.5, 1]),
+            "starts": np.concatenate(([0], np.cumsum([len(own) for own in cells]))),
+            "codes": (2 * weight[labels]).astype(np.int8),
+            "scales": np.full(len(labels), 0.5, np.float32),
+            "offsets": bias[labels],
+            "labels": labels,
+            "weight": weight,
+            "bias": bias,
+            "n_probes": n_probes,
+            "n_candidates": max(k, 10),
+            "out_labels": np.full((n, k), -2, np.int32),
+            "out_scores": np.full((n, k), np.nan, np.float32),
+            "out_scanned": np.zeros(n, np.int64),
+        }
+        yield Call("search_cells", arguments, ("out_labels", "out_scores", "out_scanned"))
+
+
 def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     # Integers, as for predict_topk: products tie, and many are not positive.
     all_of_it = 2**40
@@ -306,6 +336,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
         softmax_gradient,
         shortlist,
         wide_scores,
+        search_cells,
         nearest_points,
         neighbor_votes,
         recommend_items,

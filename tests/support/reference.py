@@ -371,6 +371,44 @@ def wide_scores(
     return {"out": np.einsum("ncd,nd->nc", weights[labels], points)}
 
 
+def search_cells(
+    queries: Array,
+    centroids: Array,
+    centroid_scales: Array,
+    starts: Array,
+    codes: Array,
+    scales: Array,
+    offsets: Array,
+    labels: Array,
+    weight: Array,
+    bias: Array,
+    n_probes: int,
+    n_candidates: int,
+    out_labels: Array,
+) -> Outputs:
+    n, k = out_labels.shape
+    out_labels, out_scores = np.full((n, k), -1), np.full((n, k), -np.inf)
+    scanned = np.zeros(n, np.int64)
+    for i, query in enumerate(queries.astype(np.float64)):
+        order = np.argsort(-(centroids @ query * centroid_scales), kind="stable")
+        entries = np.empty(0, np.int64)
+        wanted, done = min(n_probes, len(order)), 0
+        while done < wanted:
+            cells = order[done:wanted]
+            entries = np.concatenate([entries, *(np.arange(starts[c], starts[c + 1]) for c in cells)])
+            done = wanted
+            if len(np.unique(labels[entries])) < k:
+                wanted = min(2 * wanted, len(order))
+        scanned[i] = len(entries)
+        found, first = np.unique(labels[entries], return_index=True)
+        rough = codes[entries[first]] @ query * scales[entries[first]] + offsets[entries[first]]
+        found = np.sort(found[np.argsort(-rough, kind="stable")[:n_candidates]])
+        exact = weight[found] @ query + bias[found]
+        best = np.argsort(-exact, kind="stable")[:k]
+        out_labels[i, : len(best)], out_scores[i, : len(best)] = found[best], exact[best]
+    return {"out_labels": out_labels, "out_scores": out_scores, "out_scanned": scanned}
+
+
 def nearest_points(
     indptr: Array,
     indices: Array,

@@ -114,7 +114,7 @@ class LSHIndex:
         """
         limit = self._checked_limit(hidden, limit)
         ids, hits = np.empty(limit, np.int32), np.empty(limit, np.int32)
-        codes = self._query_codes(hidden)
+        codes = self.query_codes(hidden)
         counts, self._counts = self._scratch(), None
         found = kernels.lsh_query_shared(
             self._offsets, self._labels, codes, self.config.probe_limit, counts, ids, hits, self.threads
@@ -127,7 +127,7 @@ class LSHIndex:
         limit = self._checked_limit(hidden, limit)
         ids, hits = np.empty((len(hidden), limit), np.int32), np.empty((len(hidden), limit), np.int32)
         found = np.zeros(len(hidden), np.int64)
-        codes = self._query_codes(hidden)
+        codes = self.query_codes(hidden)
         counts, self._counts = self._scratch(), None
         kernels.lsh_query_each(
             self._offsets, self._labels, codes, self.config.probe_limit, counts, ids, hits, found, self.threads
@@ -202,7 +202,8 @@ class LSHIndex:
     def _sort(self) -> None:
         kernels.lsh_build_tables(self.codes, self._offsets, self._labels, self.threads)
 
-    def _query_codes(self, hidden: F32) -> NDArray[np.uint16]:
+    def query_codes(self, hidden: F32) -> NDArray[np.uint16]:
+        """Hash queries (n, h): (n_tables, n)."""
         return self._family.codes(self._family.query_vectors(hidden), self.threads)
 
     def _scratch(self) -> I32:

@@ -42,6 +42,7 @@ def jit(function: Function) -> Function:
 DTYPES = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
+    "i8": np.dtype(np.int8),
     "i32": np.dtype(np.int32),
     "i64": np.dtype(np.int64),
     "i8": np.dtype(np.int8),

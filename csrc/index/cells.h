@@ -1,0 +1,43 @@
+// Search in coarse cells: a query scans the entries of the nearest cells in 8 bits, and the best are scored exactly.
+#pragma once
+
+#include <cstdint>
+
+namespace sparsenet {
+
+// Rows in 8 bits: row j is about scales[j] * codes[j].
+struct ByteRows {
+  const int8_t* codes;
+  const float* scales;
+};
+
+// Cell c has the entries [starts[c], starts[c + 1]): rows in 8 bits, their labels, and the biases of these. A label may
+// be in several cells.
+struct Cells {
+  int64_t n_cells, width;
+  ByteRows centroids;
+  const int64_t* starts;
+  ByteRows entries;
+  const float* offsets;
+  const int32_t* labels;
+};
+
+// The exact rows of all labels.
+struct ExactRows {
+  int64_t n_labels;
+  const float* weight;
+  const float* bias;
+};
+
+struct CellQuery {
+  const float* queries;  // (n, width)
+  int64_t n, n_probes, n_candidates, k;
+};
+
+// Scans at least `n_probes` cells, those whose centroids have the largest product with the query, and further ones
+// until `k` labels are found. Scores the `n_candidates` best labels exactly and writes the `k` best of them, best
+// first, and the number of entries scanned. Missing labels are -1, with a score of minus infinity.
+void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& query, int32_t* out_labels,
+                  float* out_scores, int64_t* out_scanned, int threads);
+
+}  // namespace sparsenet

@@ -1,0 +1,50 @@
+"""The comparison of indexes: its data, its measurement of our systems, and its table."""
+
+import argparse
+
+import numpy as np
+import pytest
+
+from bench import finding
+
+OURS = ["exact", "cells", "cells-supervised", "cells-of-inputs-supervised", "tables", "tables-supervised"]
+
+
+def test_planted_points_are_near_their_vectors():
+    problem = finding.planted(300, 32, 60, 0)
+    np.testing.assert_array_equal(finding.planted(300, 32, 60, 0).points, problem.points)
+    np.testing.assert_allclose(np.linalg.norm(problem.vectors, axis=1), 1, rtol=1e-5)
+    best = np.argmax(problem.points @ problem.vectors.T, axis=1)
+    assert 0.3 < (best == problem.y).mean() < 1
+    assert len(problem.examples.labels) == 600
+
+
+def test_other_libraries_get_biases_and_one_length():
+    problem = finding.planted(50, 8, 20, 0)
+    assert problem.extended()[0] is problem.vectors
+    biased = problem._replace(bias=np.arange(50, dtype=np.float32))
+    vectors, points = biased.extended()
+    np.testing.assert_allclose(points @ vectors.T, problem.points @ problem.vectors.T + biased.bias, rtol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), np.linalg.norm(vectors[-1]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["planted", "network"])
+def test_measures_each_of_our_systems(tmp_path, kind):
+    options = argparse.Namespace(
+        vectors=300,
+        width=16,
+        kind=kind,
+        k=1,
+        recall=0.9,
+        points=20,
+        cells=None,
+        systems=OURS,
+        out=tmp_path / "found.json",
+    )
+    report = finding.measure(options)
+    runs = {run["system"]: run for run in report["runs"]}
+    assert list(runs) == OURS
+    assert runs["exact"]["recall"] == 1
+    assert runs["exact"]["P@1"] == runs["cells"]["exact_P@1"]
+    assert all(runs[name]["recall"] > 0.6 for name in OURS)
+    assert finding.markdown(report).count("\n| cells") == 3
