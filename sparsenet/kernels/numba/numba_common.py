@@ -45,7 +45,6 @@ DTYPES = {
     "i8": np.dtype(np.int8),
     "i32": np.dtype(np.int32),
     "i64": np.dtype(np.int64),
-    "i8": np.dtype(np.int8),
     "i16": np.dtype(np.int16),
     "u8": np.dtype(np.uint8),
     "u16": np.dtype(np.uint16),
