@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench import embeddings
+from bench import embedding_sets
 from bench.machine import load_average
 from bench.report import head, keep, present, setting
 from bench.runner import names
@@ -110,15 +110,16 @@ def of_texts(path: Path, n: int, n_points: int, seed: int) -> Problem:
 
 def of_network(n: int, width: int, n_points: int, seed: int) -> Problem:
     """Train a network without a wide path on two planted embeddings a label."""
-    data = embeddings.planted(2 * n, width, n, n_points, seed)
-    model = ExtremeClassifier(hidden=width, wide=False, epochs=5, random_state=seed, n_jobs=1).fit(data.X, data.y)
+    data = embedding_sets.planted(2 * n, width, n, n_points, seed)
+    model = ExtremeClassifier(hidden=width, wide=False, epochs=5, random_state=seed, n_jobs=1)
+    model.fit(data.X, data.Y.indices)
     output, names_of = model.network_.output, model.classes_
     units = [np.empty((0, width), np.float32)]
     units += [
         model.network_.hidden_units(model._features(data.X[i : i + 4096]), 1) for i in range(0, len(data.X), 4096)
     ]
     points = model.network_.hidden_units(model._features(data.X_test), 1)
-    y, seen = (np.searchsorted(names_of, labels).astype(np.int32) for labels in (data.y_test, data.y))
+    y, seen = (np.searchsorted(names_of, labels).astype(np.int32) for labels in (data.Y_test.indices, data.Y.indices))
     vectors, bias = np.ascontiguousarray(output.weight.value), output.bias.value.reshape(-1).copy()
     return Problem(vectors, bias, points, y, examples_of(np.concatenate(units), seen))
 
