@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -158,7 +158,8 @@ def validation_rows(
 
 def encoded_column(labels: Any, target: Target) -> Rows:
     """Return the labels of a column as numbers, compared by spelling, as 1 and "1"; unknown ones are left out."""
-    found = encoded_by_spelling((row if isinstance(row, _MANY) else [row] for row in list(labels)), target)
+    rows = (row if isinstance(row, Iterable) and not isinstance(row, str | bytes) else [row] for row in list(labels))
+    found = encoded_by_spelling(rows, target)
     return found if len(found.indices) else target.encode(labels, drop_unknown=True)  # warns
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -77,7 +77,9 @@ class ClassifierModule(nn.Module):
 
     def points(self, X: Any) -> sparse.csr_array:
         """Scale X, (n, d) sparse or dense, as `fit` did."""
-        rows: Rows = self._scaling.apply(X.tocsr() if sparse.issparse(X) else np.asarray(X, np.float32))
+        rows: Rows = self._scaling.apply(
+            sparse.csr_array(cast(Any, X)) if sparse.issparse(X) else np.asarray(X, np.float32)
+        )
         return as_matrix(rows)
 
     def hidden(self, X: Any) -> Tensor:

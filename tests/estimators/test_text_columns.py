@@ -172,7 +172,6 @@ def test_rejects_numbers_and_lists_as_texts():
         (pl.Series([1, 2]), "got 1 in row 0: convert it with str"),
         (np.eye(2)[0], "got 1.0 in row 0: convert it with str"),
         (pl.Series([["a"], ["b"]]), r"got \['a'\] in row 0: join words to a text, or use BlendClassifier"),
-        ([{"text": "a"}] * 2, "got {'text': 'a'} in row 0: pass a data frame of the dicts"),
         ({"text": ["a", "b"]}, "X is a mapping of columns: pass the column of texts, or a data frame"),
         (Dataset(X=csr_array(np.eye(2)), Y=csr_array(np.eye(2))), "got Dataset: BlendClassifier takes points"),
     ):

@@ -31,9 +31,9 @@ class DictRows:
 
 
 def framed(X: Any) -> Any:
-    """Return a dict, or a list of dicts, as a frame; anything else unchanged."""
+    """Return a dict, or a list of dicts, as a frame; anything else, and a mapping of whole columns, unchanged."""
     if isinstance(X, Mapping):
-        return DictRows([X])
+        return X if X and all(isinstance(cell, list | tuple | np.ndarray) for cell in X.values()) else DictRows([X])
     if isinstance(X, list | tuple) and X and all(isinstance(row, Mapping) for row in X):
         return DictRows(X)
     return X
