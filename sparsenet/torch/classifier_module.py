@@ -77,7 +77,11 @@ class ClassifierModule(nn.Module):
 
     def points(self, X: Any) -> sparse.csr_array:
         """Scale X, (n, d) sparse or dense, as `fit` did."""
-        rows: Rows = self._scaling.apply(sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X, np.float32))
+        matrix: Any = X if sparse.issparse(X) else np.asarray(X, np.float32)
+        width = self.encoder.features.num_embeddings
+        if matrix.ndim != 2 or matrix.shape[1] != width:
+            raise ValueError(f"X must have the shape (n, {width}), got {matrix.shape}")
+        rows: Rows = self._scaling.apply(matrix.tocsr() if sparse.issparse(X) else matrix)
         return as_matrix(rows)
 
     def hidden(self, X: Any) -> Tensor:
@@ -97,7 +101,8 @@ class ClassifierModule(nn.Module):
         """Return the `k` best labels of each point and their scores, best first."""
         points = self.points(X)
         with torch.no_grad():
-            return self.head.topk(self.encoder(points), k, self._features(points))
+            found: TopLabels = self.head.topk(self.encoder(points), k, self._features(points))
+        return found
 
     def _features(self, points: sparse.csr_array) -> sparse.csr_array | None:
         return points if self.head.has_wide_path else None
