@@ -243,6 +243,8 @@ void score_candidates(const RecommendingIn& in, int64_t n_seen, int64_t n_events
   work.parts.assign(static_cast<size_t>(n * kItemScores), 0.0f);
   float largest[kItemScores];
   std::fill(largest, largest + kItemScores, 1e-30f);
+  float recency = 1.0f;  // of slot `reached`: the history comes last, by ascending slots
+  int32_t reached = 0;
   for (int64_t c = 0; c < n; ++c) {
     const int32_t slot = work.chosen[static_cast<size_t>(c)], item = work.ids[static_cast<size_t>(c)];
     float* parts = work.parts.data() + c * kItemScores;
@@ -255,8 +257,8 @@ void score_candidates(const RecommendingIn& in, int64_t n_seen, int64_t n_events
     }
     parts[kPopularity] = in.trend[item];
     if (slot >= n_seen) continue;
-    parts[kRecency] = 1.0f;
-    for (int32_t s = 0; s < slot; ++s) parts[kRecency] *= in.fading;
+    for (; reached < slot; ++reached) recency *= in.fading;
+    parts[kRecency] = recency;
     parts[kShare] = static_cast<float>(work.reached.events(slot)) / static_cast<float>(n_events);
   }
   for (int64_t c = 0; c < n; ++c)

@@ -144,8 +144,9 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             Columns of the names: strings or whole numbers. Names from CSV and TSV are strings. Pass positions from 0
             for a file without a header.
         time : str or int, optional
-            Column of the times: dates, ISO strings, or numbers. Recommendations then depend on the order of events.
-            Rows may be in any order. ``"auto"``: the column "time" or "timestamp" if the log has one. None: no times.
+            Column of the times: dates, strings of dates such as 2024-12-31 or 31.12.2024 18:30, or numbers.
+            Recommendations then depend on the order of events. Rows may be in any order.
+            ``"auto"``: the column "time" or "timestamp" if the log has one. None: no times.
         weight : str or int, optional
             Column of amounts, such as plays, ratings or prices. Rows of 0 are left out. An item's amounts in a history
             add up, and without a column each row is 1. A held-out part of the log decides whether items with larger

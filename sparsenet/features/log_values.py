@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparsenet.core.validation import is_unicode
 from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
-from sparsenet.features.columns.cell_dates import moments_in, time_order
+from sparsenet.features.columns.cell_dates import Moments, moments_in, time_order
 from sparsenet.features.columns.cell_numbers import numbers_in
 from sparsenet.features.columns.cells import Cells
 from sparsenet.kernels.types import F32, F64, I32, I64
@@ -99,6 +99,8 @@ def read_times(frame: Frame, column: str) -> F64:
         seconds, strays = numbers_in(cells)
     else:
         moments, strays = moments_in(cells, order)
+        if order == "day first" and not len(strays):
+            _refuse_ambiguous(frame, column, cells, moments)
         seconds = np.where(np.isnat(moments), np.nan, moments.astype(np.int64) / 1e6)
     if len(strays):
         wanted = "a time: write it as 2026-03-31, as 2026-03-31T18:30, or all times in seconds"
@@ -109,6 +111,15 @@ def read_times(frame: Frame, column: str) -> F64:
         row = int(np.argmax(~np.isfinite(seconds)))
         raise frame.error(f"column {column!r} holds no time: fill it in, or leave the row out", row)
     return seconds
+
+
+def _refuse_ambiguous(frame: Frame, column: str, cells: Cells, moments: Moments) -> None:
+    """Refuse dates that could all begin with the month, too: another part of the log might decide otherwise."""
+    swapped, strays = moments_in(cells, "month first")
+    rows = np.flatnonzero((swapped != moments) & ~np.isnat(moments))
+    if len(rows) and not len(strays):
+        advice = "which begins with a day or a month: write it as 2026-03-31"
+        raise frame.error(f"column {column!r} holds {cut(repr(cells.values[rows[0]]))}, {advice}", int(rows[0]))
 
 
 def read_weights(frame: Frame, column: str) -> F32:

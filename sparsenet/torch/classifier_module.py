@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -77,9 +77,11 @@ class ClassifierModule(nn.Module):
 
     def points(self, X: Any) -> sparse.csr_array:
         """Scale X, (n, d) sparse or dense, as `fit` did."""
-        rows: Rows = self._scaling.apply(
-            sparse.csr_array(cast(Any, X)) if sparse.issparse(X) else np.asarray(X, np.float32)
-        )
+        matrix: Any = X if sparse.issparse(X) else np.asarray(X, np.float32)
+        width = self.encoder.features.num_embeddings
+        if matrix.ndim != 2 or matrix.shape[1] != width:
+            raise ValueError(f"X must have the shape (n, {width}), got {matrix.shape}")
+        rows: Rows = self._scaling.apply(matrix.tocsr() if sparse.issparse(X) else matrix)
         return as_matrix(rows)
 
     def hidden(self, X: Any) -> Tensor:

@@ -130,6 +130,8 @@ class ExtremeHead(HeadState):
         super().__init__()
         n_inputs = integer("n_inputs", n_inputs, 1, MAX_WIDTH)
         n_labels = integer("n_labels", n_labels, 1, MAX_WIDTH)
+        if wide is not None and len(wide.indptr) != n_labels + 1:
+            raise ValueError(f"wide must have weights of {n_labels} labels, got {len(wide.indptr) - 1}")
         options = NetworkOptions.of(
             {
                 "hidden": n_inputs,

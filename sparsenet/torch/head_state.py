@@ -108,6 +108,9 @@ def collect(output: SampledOutput, *, steps: int, batches: int) -> dict[str, Any
 def problems(output: SampledOutput, buffers: Mapping[str, Tensor], state: Mapping[str, Any], prefix: str) -> list[str]:
     """Return what is wrong with a state for `load_state_dict`, before anything is changed."""
     own = {name: tensor for name, tensor in buffers.items() if prefix + name in state}
+    others = [f"{prefix}{name} must be a tensor" for name in own if not isinstance(state[prefix + name], Tensor)]
+    if others:
+        return others
     wrong = [
         f"{prefix}{name} must have the shape {tuple(tensor.shape)}, got {tuple(state[prefix + name].shape)}"
         for name, tensor in own.items()
@@ -142,19 +145,28 @@ def _training_problems(output: SampledOutput, state: Any) -> list[str]:
             wrong.append(f"has {name} of {array.dtype} {tuple(array.shape)}, expected {expected[name]}")
         elif not torch.isfinite(array).all():
             wrong.append(f"has NaN or infinity in {name}")
+    try:
+        copy(output.sampler).restore(_of_sampler(arrays))  # of a copy: nothing must change yet
+    except (ValueError, LookupError) as error:
+        wrong.append(f"does not fit the sampler: {error}")
     return wrong
 
 
 def restore(output: SampledOutput, state: Mapping[str, Any]) -> None:
     """Set the states of the optimizers and of the sampler."""
-    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in state["arrays"].items()}
+    arrays = state["arrays"]
     for parameter in output.parameters():
         names = parameter.optimizer.state_shapes(parameter.shape)
         own = {name: arrays.get(f"{parameter.name}.{name}") for name in names}
         parameter.drop_state()
         if own and all(array is not None for array in own.values()):
-            parameter.state = {name: np.array(array) for name, array in own.items()}
-    output.sampler.restore({n.removeprefix(SAMPLER): a for n, a in arrays.items() if n.startswith(SAMPLER)})
+            parameter.state = {name: np.array(array.detach().cpu().numpy()) for name, array in own.items()}
+    output.sampler.restore(_of_sampler(arrays))
+
+
+def _of_sampler(arrays: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a sampler by their own names."""
+    return {n.removeprefix(SAMPLER): a.detach().cpu().numpy() for n, a in arrays.items() if n.startswith(SAMPLER)}
 
 
 def without_weights(output: SampledOutput) -> SampledOutput:

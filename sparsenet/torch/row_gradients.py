@@ -60,8 +60,9 @@ class Gradients:
 
     def norm(self) -> float:
         """Return the Euclidean norm; infinity or NaN if the gradient overflowed."""
+        # Not `np.dot`: BLAS adds in another order for another number of threads.
         flat = [gradient.grads.reshape(-1) for gradient in self.by_name.values()]
-        return math.sqrt(sum(float(np.dot(grads, grads)) for grads in flat))
+        return math.sqrt(sum(float(np.einsum("i,i->", grads, grads, dtype=np.float64)) for grads in flat))
 
     def clear(self) -> None:
         """Drop the gradients, and free the memory of one batch for the next."""

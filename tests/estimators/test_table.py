@@ -338,3 +338,10 @@ def test_y_is_compared_by_spelling():
     X = {"size": [1.0, 2.0] * 20}
     model = TableClassifier(method="tree", random_state=0).fit(X, [1, 2] * 20)
     assert model.score(X, ["1", "2.0"] * 20) == model.score(X, [1, 2] * 20) == 1
+
+
+def test_learns_where_one_row_alone_has_labels():
+    rows = {"a": np.arange(60) * 1.5, "b": [f"c{i % 5}" for i in range(60)]}
+    labels = [["p", "q"] if i == 3 else [] for i in range(60)]
+    model = TableClassifier(n_jobs=1, random_state=0, verbose=False).fit(rows, labels)
+    assert model.choices_["method"].why.endswith("too few rows to hold some out")

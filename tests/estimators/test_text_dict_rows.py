@@ -37,6 +37,8 @@ def test_missing_cells_are_skipped_and_missing_keys_are_named(model):
         model.predict([ROWS[0], {"title": "cat"}])
     with pytest.raises(ValueError, match=r"text='body' is not a column of X; there are 'title'"):
         model.predict({"title": "cat"})
+    with pytest.raises(ValueError, match=r"text='title' is not a column of X; there are none"):
+        model.predict({})
 
 
 def test_dicts_are_validation_data():

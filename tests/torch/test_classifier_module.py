@@ -62,3 +62,9 @@ def test_refuses_other_classifiers() -> None:
         as_module(BlendClassifier())
     with pytest.raises(ValueError, match="has no hidden units"):
         as_module(ExtremeClassifier(**{**OPTIONS, "hidden": 0}).fit(X, Y))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 60), (4,)])
+def test_refuses_points_of_another_width(classifier: ExtremeClassifier, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="X must have the shape"):
+        as_module(classifier).topk(np.ones(shape, np.float32))

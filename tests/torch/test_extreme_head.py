@@ -17,6 +17,7 @@ from torch import nn  # noqa: E402
 from sparsenet import SGD, WidePath  # noqa: E402
 from sparsenet.core.rows import Rows, transpose  # noqa: E402
 from sparsenet.torch import ExtremeHead  # noqa: E402
+from sparsenet.torch.row_gradients import Gradients, RowGradient  # noqa: E402
 
 EXACT = {"sampler": "none", "precision": "float32"}
 N_INPUTS, N_LABELS = 6, 9
@@ -143,6 +144,12 @@ def test_clips_the_gradient() -> None:
     torch.testing.assert_close(
         (clipped.weight - before) * (norms[0] / 0.01), free.weight - before, rtol=1e-3, atol=1e-4
     )
+
+
+def test_the_norm_of_a_gradient_is_exact_and_within_range() -> None:
+    large = np.full((1, 1 << 15), 2e19, np.float32)  # BLAS adds squares in float32, which overflows
+    gradients = Gradients({"output.weight": RowGradient(np.zeros(1, np.int64), large)})
+    assert gradients.norm() == pytest.approx(float(large[0, 0]) * (1 << 15) ** 0.5, rel=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -287,6 +294,8 @@ def test_adds_a_wide_path_of_sparse_features() -> None:
     assert torch.equal(copied.scores(hidden, features=X), head.scores(hidden, features=X))
     with pytest.raises(ValueError, match="features are missing"):
         head(hidden, Y)
+    with pytest.raises(ValueError, match="wide must have weights of 10 labels, got 9"):
+        ExtremeHead(N_INPUTS, N_LABELS + 1, wide=wide_path(X, Y))
 
 
 def test_data_parallel_is_refused() -> None:

@@ -119,11 +119,11 @@ def test_zero_grad_drops_the_gradient() -> None:
 
 
 def changed_state(name: str, value: object) -> dict:
-    head = ExtremeHead(4, 5)
+    head = ExtremeHead(4, 5, sampler="lsh", n_negatives=2)
     head(HIDDEN, LABELS).backward()
     head.step()
     state = head.state_dict()
-    target = state["_extra_state"]["arrays"] if name.startswith("output.") else state
+    target = state["_extra_state"]["arrays"] if name.startswith(("output.", "sampler.")) else state
     target[name] = value
     return state
 
@@ -136,12 +136,14 @@ def changed_state(name: str, value: object) -> dict:
         ("output.weight.first", torch.zeros(2, 2), "output.weight.first"),
         ("output.weight.second", torch.full((5, 4), torch.inf), "output.weight.second"),
         ("output.other", torch.zeros(2), "output.other"),
+        ("sampler.stale", torch.zeros(4, dtype=torch.bool), "does not fit the sampler: stale must be"),
+        ("weight", 3, "weight must be a tensor"),
         ("_extra_state", {"steps": -1, "batches": 0, "arrays": {}}, "steps and batches of at least 0"),
         ("_extra_state", 3, "_extra_state must have"),
     ],
 )
 def test_a_bad_state_changes_nothing(name: str, value: object, message: str) -> None:
-    head = ExtremeHead(4, 5, seed=1)
+    head = ExtremeHead(4, 5, sampler="lsh", n_negatives=2, seed=1)
     before = {name: tensor.clone() for name, tensor in head.named_buffers()}
     with pytest.raises(RuntimeError, match=message):
         head.load_state_dict(changed_state(name, value))

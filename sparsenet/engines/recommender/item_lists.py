@@ -126,7 +126,7 @@ class MergedLists(NamedTuple):
     units: F32
 
 
-def merged(lists: Sequence[Rows], n_rows: int = 1 << 16) -> MergedLists:
+def merged(lists: Sequence[Rows], n_rows: int = 1 << 12) -> MergedLists:
     """Merge the lists of each item, whose ids ascend; `n_rows` items at a time bound the memory."""
     parts = [_merged(blocks) for blocks in zip(*(rows.blocks(n_rows) for rows in lists), strict=True)]
     counts = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])

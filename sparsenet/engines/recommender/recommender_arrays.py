@@ -58,7 +58,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any], rules: RecommenderRules 
         trend=trend,
         debias=real("debias", metadata["debias"], 0, 1),
         amounts=choice("amounts", metadata["amounts"], AMOUNTS),
-        unit=real("unit", metadata["unit"], 0, np.finfo(np.float64).max),
+        unit=real("unit", metadata["unit"], 0, np.finfo(np.float64).max, open_low=True),
         rules=rules,
     )
     choices = {str(name): unpack_decision(own) for name, own in metadata["choices"].items()}

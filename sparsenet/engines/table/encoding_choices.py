@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsenet.core.rows import Rows
-from sparsenet.engines.table.measuring_members import measure_steps
+from sparsenet.engines.table.measuring_members import can_decide, measure_steps
 from sparsenet.engines.table.table_options import Labelled
 from sparsenet.engines.table.table_points import n_features
 from sparsenet.engines.table.training_members import MemberTraining
@@ -53,7 +53,9 @@ def choose_numbers(
     """
     options, (flags, knots) = training.options, features
     nothing = np.zeros_like(flags)
-    can_choose = bool(parts) and options.method != "boosting" and len(np.unique(whole.labels.indices)) > 1
+    can_choose = (
+        can_decide(parts, whole.labels) and options.method != "boosting" and len(np.unique(whole.labels.indices)) > 1
+    )
     if not can_choose or not (flags.any() or knots.any()):
         return nothing, None
 
@@ -74,7 +76,7 @@ def choose_sets(training: MemberTraining, whole: Labelled, parts: list[Holdout])
     left_out = options.left_out(points, whole.labels, exclusive=training.exclusive)
     if (
         not points.is_category.any()
-        or not parts
+        or not can_decide(parts, whole.labels)
         or "boosting" in left_out
         or options.method not in ("auto", "boosting")
     ):

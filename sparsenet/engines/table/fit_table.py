@@ -13,7 +13,7 @@ from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
 from sparsenet.engines.table.encoding_choices import without
 from sparsenet.engines.table.held_answers import HeldAnswers
-from sparsenet.engines.table.measuring_members import Measured, measure_steps
+from sparsenet.engines.table.measuring_members import Measured, can_decide, measure_steps
 from sparsenet.engines.table.members import AverageMember, Member
 from sparsenet.engines.table.table_options import METHODS, ONE_CLASS_ONLY, SETTINGS, Labelled, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
@@ -85,7 +85,7 @@ def fit(
     left_out = options.left_out(whole.points, labels, exclusive=exclusive)
     check_method(options.method, left_out, exclusive=exclusive)
     methods = [options.method] if options.method != "auto" else [each for each in METHODS if each not in left_out]
-    if not _can_decide(parts, labels):
+    if not can_decide(parts, labels):
         method = methods[0] if options.method != "auto" or len(labels) >= options.holdout.min_rows else methods[-3]
         (member,) = training.train([method], whole)
         why = f"{method}: too few rows to hold some out"
@@ -103,12 +103,6 @@ def check_method(method: str, left_out: Mapping[str, str], *, exclusive: bool) -
     """Refuse a method that cannot learn these labels; the work alone is no reason."""
     if method in ONE_CLASS_ONLY and method in left_out and (not exclusive or " x " not in left_out[method]):
         raise ValueError(f"method={method!r} cannot learn this table: {left_out[method]}; use method='auto' or 'blend'")
-
-
-def _can_decide(parts: list[Holdout], labels: Rows) -> bool:
-    """Return whether some row on either side of each part has a label."""
-    has_label = np.diff(labels.indptr) > 0
-    return bool(parts) and all(has_label[part.kept].any() and has_label[part.held].any() for part in parts)
 
 
 def _measure(

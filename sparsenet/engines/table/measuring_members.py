@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparsenet.core.rows import Rows
 from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.members import Member
 from sparsenet.engines.table.table_options import Labelled
@@ -23,6 +24,12 @@ class Measured:
     member: Member
     answers: HeldAnswers
     score: F64
+
+
+def can_decide(parts: list[Holdout], labels: Rows) -> bool:
+    """Return whether some row on either side of each part has a label."""
+    has_label = np.diff(labels.indptr) > 0
+    return bool(parts) and all(has_label[part.kept].any() and has_label[part.held].any() for part in parts)
 
 
 def measure_steps(

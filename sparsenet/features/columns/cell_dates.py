@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.features.columns.cell_numbers import numbers_in
+from sparsenet.features.columns.cell_numbers import are_numbers, numbers_in
 from sparsenet.features.columns.cells import Cells, is_missing_cell
 from sparsenet.kernels.types import F64, I64
 
@@ -103,7 +103,7 @@ def time_order(cells: Cells) -> str | None:
     """Return the order of the parts of times in strings; None if they are numbers, or more than half are no dates."""
     if cells.values.dtype.kind == "M":
         return "year first"
-    if not len(numbers_in(cells)[1]):
+    if are_numbers(cells):
         return None
     texts = [value for value in cells.values.tolist() if isinstance(value, str)]
     return find_order(texts[:: -(-len(texts) // 10_000) or 1], share=0.5) if texts else "year first"

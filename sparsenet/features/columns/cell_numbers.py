@@ -50,6 +50,13 @@ def numbers_in(cells: Cells) -> tuple[F64, I64]:
     return found[distinct.codes, 0], np.flatnonzero(found[distinct.codes, 1])
 
 
+def are_numbers(cells: Cells) -> bool:
+    """Return whether every cell holds a number or is missing; stops at the first other cell."""
+    if cells.values.dtype.kind == "O":
+        return not any(_as_number(value)[1] for value in cells.values)
+    return not len(numbers_in(cells)[1])
+
+
 def _as_number(value: Any) -> tuple[float, bool]:
     """Return a distinct cell as a number, and whether it holds something else."""
     if type(value) is str:

@@ -98,7 +98,7 @@ def texts_in(X: Any, known: KnownColumns | None) -> Any:
     if is_rows and known is None:
         raise ValueError("X holds dicts, and the model learnt from no columns with names: pass texts")
     other_name = known is not None and len(names) == len(known["text"]) == 1 and names != known["text"]
-    if known is None or not names or (other_name and not is_rows):
+    if known is None or (not is_rows and (not names or other_name)):
         return X
     _check(names, "text", known["text"], f"the model learnt from {quoted_names(known['text'], 'and')}")
     return _texts(X, known["text"])
@@ -134,7 +134,7 @@ def _check(names: list[Any], argument: str, columns: Sequence[Any], advice: str)
     for column in columns:
         if column not in names:
             several = "; several columns are a list" if isinstance(column, tuple) else ""
-            found = f"there are {', '.join(map(repr, names))}: {advice}{several}"
+            found = f"there are {', '.join(map(repr, names)) or 'none'}: {advice}{several}"
             raise ValueError(f"{argument}={column!r} is not a column of X; {found}")
         if names.count(column) > 1:
             raise ValueError(f"{argument}={column!r} is the name of {names.count(column)} columns of X: rename them")

@@ -131,14 +131,15 @@ def _recommend(
             for c in range(history.size):
                 history[c] += value * np.float32(vectors[ids[s], c])
         parts = np.zeros((n, _N_SCORES), np.float32)
+        recency, reached = np.float32(1), 0  # of a slot: the history comes last, by ascending slots
         for c in range(n):
             _score(c, chosen[c], n_seen, end - begin, slots, sums, events, history, vectors, outward, factors, parts)
             parts[c, _POPULARITY] = trend[chosen[c]]
             slot = slots[chosen[c]]
             if slot < n_seen:
-                parts[c, _RECENCY] = 1
-                for _ in range(slot):
-                    parts[c, _RECENCY] *= fading
+                for _ in range(reached, slot):
+                    recency *= fading
+                parts[c, _RECENCY], reached = recency, slot
         _normalise(parts)
         _write_best(user, chosen[:n], parts, weights, out_items, out_scores, out_parts)
         for s in range(count):

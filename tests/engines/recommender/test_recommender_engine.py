@@ -158,6 +158,13 @@ def test_refuses_damaged_weights(weights: object) -> None:
         recommender_arrays.unpack(arrays, {**about, "weights": weights})
 
 
+@pytest.mark.parametrize("unit", [0.0, -1.0, float("inf")])
+def test_refuses_a_unit_that_amounts_cannot_be_divided_by(unit: float) -> None:
+    arrays, about = recommender_arrays.pack(fitted(two_tastes()))
+    with pytest.raises(ValueError, match="unit must be"):
+        recommender_arrays.unpack(arrays, {**about, "unit": unit})
+
+
 def test_takes_a_matrix() -> None:
     X = csr_array(np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]], np.float32))
     items, _ = fitted(Interactions.of_matrix(X)).topk(Interactions.of_matrix(X), 1, threads=1)
