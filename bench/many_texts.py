@@ -99,8 +99,8 @@ def _sample(options: argparse.Namespace, name: str, part: str) -> Tagged:
 def compounded(text: str, share: float) -> str:
     """Write a share of the pairs of neighboring words as one word; the words of a pair decide.
 
-    >>> compounded("history of the book trade", 0.5)
-    'history ofthe book trade'
+    >>> compounded("history of book trade", 0.5)
+    'history ofbook trade'
     """
     found = text.split()
     for place, (one, other) in reversed([*enumerate(pairwise(found))]):
