@@ -13,6 +13,7 @@ from sparsenet.data.auto import read
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
 from sparsenet.data.formats import is_npz, text_format
+from sparsenet.data.numpy_files import mapped_array
 from sparsenet.features.targets import Target
 
 #: The suffix of a NumPy array, which is mapped into memory.
@@ -82,10 +83,7 @@ def _points(X: Any, **options: Any) -> Any:
         problem = "is a table: TableClassifier trains on its columns, and TextClassifier on its texts"
         raise DataError(path, None, problem)
     if path.lower().endswith(NUMPY):
-        try:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise DataError(path, None, f"is no array that NumPy can map into memory: {error}") from None
+        return mapped_array(path)
     if is_npz(path):
         options.pop("n_labels", None)
         options.pop("with_labels", None)

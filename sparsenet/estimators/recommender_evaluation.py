@@ -123,8 +123,9 @@ def later(log: Log, found: Log, items: NDArray[Any], counts: I64) -> Held:
     """Return the histories of a log, and what its users took in a later one."""
     users = positions(log.users, found.users)
     if (users < 0).all():
+        others = " and others" if len(found.users) > 1 else ""
         raise ValueError(
-            f"the log has no user that the model knows, but {found.users.tolist()[0]!r} and others: pass "
+            f"the log has no user that the model knows, but {found.users.tolist()[0]!r}{others}: pass "
             "split='random' to measure on new users"
         )
     events = found.over(items)

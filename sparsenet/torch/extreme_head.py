@@ -238,6 +238,8 @@ class ExtremeHead(HeadState):
             The features of the points, for a head with a wide path.
         """
         array = as_array(hidden, self.n_inputs)
+        if not len(array):
+            raise ValueError("hidden has no points: leave out empty batches")
         rows, points = as_rows(labels, len(array), self.n_labels), self._features(features, len(array))
         space = self._gradients.space(points.width, self.n_labels)
         batch = Batch(points, space.features.transpose(points), space.labels.transpose(rows))

@@ -107,7 +107,7 @@ def test_a_network_validates_on_a_file_and_trains_on_more(folder):
         ("table.csv", None, DataError, r"is a table: TableClassifier trains on its columns, and TextClassifier"),
         ("train.txt", Y, ValueError, r"y must be None if X is '.*train\.txt', which holds its labels"),
         ("nothing.txt", None, FileNotFoundError, "nothing.txt"),
-        ("broken.npy", Y, DataError, r"broken\.npy: is no array that NumPy can map into memory"),
+        ("broken.npy", Y, DataError, r"broken\.npy: is damaged, or holds anything but an array"),
     ],
 )
 def test_refuses_files_that_do_not_fit(kind, folder, X, y, error, message):

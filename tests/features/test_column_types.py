@@ -79,6 +79,11 @@ def test_warns_of_decimal_commas() -> None:
         assert inferred(["1,5", "2,25", "3,0"]) == "category"
 
 
+def test_warns_of_decimal_commas_after_thousands() -> None:
+    with pytest.warns(UserWarning, match="numbers with decimal commas"):
+        inferred(["3.034,40", "425,28", "12.000"])
+
+
 def test_given_types_are_kept() -> None:
     found = infer_types(table(a=[1, 2, 3], b=["x", "y", "x"]), {"a": "category"})
     assert (found["a"].type, found["a"].why) == ("category", "given")

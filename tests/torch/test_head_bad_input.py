@@ -44,6 +44,7 @@ def with_value(value: float) -> Any:
         (HIDDEN.long(), LABELS, TypeError, "hidden must be a tensor of float32"),
         (HIDDEN.numpy(), LABELS, TypeError, "hidden must be a tensor, got ndarray"),
         (HIDDEN[:, :3], LABELS, ValueError, r"hidden must have the shape \(n, 4\), got \(2, 3\)"),
+        (HIDDEN[:0], [], ValueError, "hidden has no points"),
         (HIDDEN[0], LABELS, ValueError, r"hidden must have the shape \(n, 4\)"),
     ],
 )

@@ -63,7 +63,8 @@ class InferenceRules:
 
 
 RULES = InferenceRules()
-_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+", re.ASCII)
+#: Numbers with decimal commas, and thousands that points separate.
+_DECIMAL_COMMA = re.compile(r"[-+]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?", re.ASCII)
 _LISTS = {list, tuple, set, np.ndarray}
 
 
@@ -239,7 +240,7 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
     if order is not None:
         return _of_dates(profile, order)
     if all(isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) for value in values):
-        why = "numbers with decimal commas? Write 1.5 for 1,5 to make them numbers"
+        why = "numbers with decimal commas? Write 1234.5 for 1.234,5 to make them numbers"
         return _doubtful(profile, InferredType(type="category", why=why))
     found = _of_strings(profile, rules)
     if all(isinstance(value, str) and find_order([value], INFERRED_ORDERS) for value in values):

@@ -18,6 +18,7 @@ from sparsenet.core.memory import in_words
 from sparsenet.core.progress import parts_done
 from sparsenet.data.errors import DataError, quoted
 from sparsenet.data.lines import Line, skip_blank, text_lines
+from sparsenet.data.numpy_files import mapped_array
 from sparsenet.data.sources import open_source
 from sparsenet.features.text.tokenizing import HubTokenizer, TextTokenizer, WordListTokenizer
 from sparsenet.kernels.types import F32
@@ -117,10 +118,7 @@ def _read_table(path: Path, tensor: str | None) -> NDArray[Any]:
         return _read_tensor(path, tensor)
     if path.suffix != ".npy":
         raise DataError(str(path), None, f"the file of a table must end in {' or '.join(TABLES)}")
-    try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (ValueError, EOFError) as error:
-        raise DataError(str(path), None, f"it is no array of numbers as np.save writes it: {error}") from None
+    return np.asarray(mapped_array(path))
 
 
 def _read_tensor(path: Path, name: str | None) -> NDArray[Any]:
