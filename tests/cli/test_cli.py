@@ -195,11 +195,13 @@ class TestInterruption:
 
     @pytest.fixture
     def ctrl_c(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Send SIGINT in each training step."""
+        """Send SIGINT in the first training step."""
         press_ctrl_c_in(monkeypatch, Network, "train_step")
 
     @pytest.mark.usefixtures("ctrl_c")
-    def test_untrained_model_does_not_replace_a_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
+    def test_untrained_model_does_not_replace_a_model(
+        self, folder: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         good = tmp_path / "good"
         shutil.copytree(model, good)
         train = ("train", folder / "train.txt", "--model", good, "--hidden", 8, "--json")
@@ -208,6 +210,7 @@ class TestInterruption:
         assert (json.loads(done.stdout)["saved"], json.loads(done.stdout)["epochs"]) == (False, 0)
         assert done.stderr.count("\n") == 1
         assert f"the model {good} stays as it was; --resume continues from the checkpoint" in done.stderr
+        press_ctrl_c_in(monkeypatch, Network, "train_step")
         assert "--resume" not in run(*train, "--no-checkpoint", status=130).stderr.splitlines()[-1]
         assert files(good) == files(model)
 

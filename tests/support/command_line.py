@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -53,11 +54,15 @@ def fails(*arguments: object, stdin: str = "", status: int = 1) -> str:
 
 
 def press_ctrl_c_in(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-    """Press Ctrl-C whenever a function or method begins."""
-    function = getattr(owner, name)
+    """Press Ctrl-C once, when a function or method first begins.
+
+    A second press, by another thread, could reach the test runner after the first one was handled.
+    """
+    function, presses = getattr(owner, name), itertools.count()
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
+        if next(presses) == 0:
+            os.kill(os.getpid(), signal.SIGINT)
         return function(*arguments, **options)
 
     monkeypatch.setattr(owner, name, interrupted)
