@@ -16,6 +16,7 @@ from sparsenet import kernels
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.output import SampledOutput
+from sparsenet.index.vector_index import share_found
 from sparsenet.kernels.types import F32, I32
 
 
@@ -107,6 +108,4 @@ class Shortlist:
         return self._share(network, features, network.topk(features, k, threads)[0], threads)
 
     def _share(self, network: Network, features: Rows, exact: I32, threads: int) -> float:
-        found, _ = self.topk(network, features, exact.shape[1], threads)
-        hits = [np.isin(one, other, assume_unique=True).sum() for one, other in zip(exact, found, strict=True)]
-        return float(np.sum(hits) / max(exact.size, 1))
+        return share_found(exact, self.topk(network, features, exact.shape[1], threads)[0])
