@@ -13,7 +13,8 @@ from sparsenet.core.rows import by_row
 from sparsenet.engines.recommender.item_lists import RelatedItems, powers
 from sparsenet.engines.recommender.recommender_rules import RULES, RecommenderRules
 from sparsenet.features.interactions import Interactions
-from sparsenet.kernels.types import F32, I8, I32, I64, Bools
+from sparsenet.index.cells.byte_rows import ByteRows
+from sparsenet.kernels.types import F32, I32, I64, Bools
 
 #: The scores that parts give to a candidate, in the order of the kernel.
 NAMES = ("walk", "regression", "spectral", "recent walk", "recent regression", "next", "popularity")
@@ -118,7 +119,7 @@ class RecommenderParts:
                 lists.items,
                 lists.values,
                 lists.units,
-                self._vectors,
+                self._vectors.codes,
                 self._inward,
                 self._outward,
                 factors,
@@ -152,22 +153,17 @@ class RecommenderParts:
         return powers(self.users_of, -0.5)
 
     @cached_property
-    def _units(self) -> F32:
-        """Return the unit of each item's vector in 8 bits."""
-        return np.asarray(np.abs(self.factors).max(axis=1, initial=0) / 127, np.float32)
-
-    @cached_property
-    def _vectors(self) -> I8:
+    def _vectors(self) -> ByteRows:
         """Return the singular vectors in 8 bits: rows of a few hundred numbers, read at random for each candidate."""
-        return np.rint(self.factors / np.maximum(self._units, np.float32(1e-30))[:, None]).astype(np.int8)
+        return ByteRows.of(self.factors, np.arange(len(self.factors)))
 
     @cached_property
     def _inward(self) -> F32:
-        return self._units * self.scales
+        return self._vectors.scales * self.scales
 
     @cached_property
     def _outward(self) -> F32:
-        return self._units / self.scales
+        return self._vectors.scales / self.scales
 
     @cached_property
     def _sizes(self) -> F32:
