@@ -303,28 +303,28 @@ class NetworkAnswers:
         found = [self._best(points, 1, threads)[0][:, 0] for points in self._points(texts, threads)]
         return np.concatenate([np.empty(0, np.int32), *found])
 
-    def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
+    def likely(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
         """See `LinearAnswers`. Most texts need only the best few labels; all are scored for the others."""
         k = min(self.competing, self.n_labels)
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for points in self._points(texts, threads):
-            chosen = self._above(points, k, threshold, threads)
+            chosen = self._likely(points, k, threshold, threads)
             full = [i for i, own in enumerate(chosen) if len(own) == k < self.n_labels]
             step = max(1, self.max_cells // self.n_labels)
             for begin in range(0, len(full), step):
                 rows = full[begin : begin + step]
-                again = self._above(points.take(np.array(rows)), self.n_labels, threshold, threads)
+                again = self._likely(points.take(np.array(rows)), self.n_labels, threshold, threads)
                 for row, own in zip(rows, again, strict=True):
                     chosen[row] = own
             names += chosen
             counts.append(np.array([len(own) for own in chosen], np.int64))
         return np.concatenate(names), np.cumsum(np.concatenate(counts))
 
-    def _above(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
-        """Return which of the k best labels of each point are above a threshold, best first."""
+    def _likely(self, points: Rows, k: int, threshold: float | None, threads: int) -> list[I32]:
+        """Return which of the k best labels of each point reach a threshold, best first."""
         labels, scores = self._best(points, k, threads)
-        is_above = self.model.calibration.chosen(scores, threshold)
-        return [own[above] for own, above in zip(labels, is_above, strict=True)]
+        reaches = self.model.calibration.chosen(scores, threshold)
+        return [own[kept] for own, kept in zip(labels, reaches, strict=True)]
 
     def probabilities(self, texts: list[str], threads: int) -> F32:
         """See `LinearAnswers`."""
