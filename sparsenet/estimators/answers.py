@@ -116,9 +116,9 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
         """Predict the best class of each row, (n,), or all labels whose probability is at least `threshold`.
 
-        Several labels come in the form of y. `threshold` is 0.5 by default. The best value depends on the cost of a wrong
-        label; for F1 it is often lower.
-        If the probabilities of a row sum to one, as under ``loss="softmax"``, at most one label reaches 0.5, ties aside.
+        Several labels come in the form of y. `threshold` is 0.5 by default. The best value depends on the cost of a
+        wrong label; for F1 it is often lower. If the probabilities of a row sum to one, as under ``loss="softmax"``,
+        hardly ever do two labels reach 0.5.
         """
         features, target = self._features(X), self._fitted.target
         if target.kind == "single":
