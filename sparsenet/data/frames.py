@@ -33,6 +33,8 @@ class Frame:
     n_rows : int
     lines : ndarray, optional
         The line of each row of a file.
+    decimal : str
+        The decimal mark of numbers in strings: "." or ",".
     """
 
     columns: dict[str, NDArray[Any]]
@@ -40,6 +42,7 @@ class Frame:
     n_rows: int
     lines: NDArray[np.int64] | None = None
     is_file: bool = False
+    decimal: str = "."
 
     def __len__(self) -> int:
         return self.n_rows
@@ -132,7 +135,7 @@ def read_frame(
     if isinstance(X, str | os.PathLike):
         found, lines = read_columns(X, columns, format, dialect, on_bytes)
         n_rows = len(lines) if lines is not None else len(next(iter(found.values()), ()))
-        return Frame(found, name_of(X), n_rows, lines, is_file=True)
+        return Frame(found, name_of(X), n_rows, lines, is_file=True, decimal=dialect.decimal or ".")
     _refuse_file_options(argument, format, dialect)
     if isinstance(X, Frame):
         return X if columns is None else X.select(name for name in X.names if name in columns)

@@ -132,6 +132,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         quotes: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
+        decimal: str | None = None,
     ) -> Self:
         """Train on a log, which has a row for each time that a user took an item.
 
@@ -153,12 +154,12 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             amounts count more, by the logarithm or in proportion: see ``choices_["amounts"]``.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
             Format of a file; ``"auto"`` detects it by the name.
-        quotes, delimiter, encoding : optional
-            Rules of CSV and TSV, as in `TextClassifier.fit`.
+        quotes, delimiter, encoding, decimal : optional
+            Rules of CSV and TSV, as in `TableClassifier.fit`. The model reads further logs in the same way.
         """
         options, columns = self._check(), LogColumns.of(user, item, time, weight)
-        file = file_rules(self.verbose, format=format, quotes=quotes, delimiter=delimiter, encoding=encoding)
-        return self._train(read_log(log, columns, file), options, library_of(log))
+        rules = {"format": format, "quotes": quotes, "delimiter": delimiter, "encoding": encoding, "decimal": decimal}
+        return self._train(read_log(log, columns, file_rules(self.verbose, **rules)), options, library_of(log))
 
     def partial_fit(self, log: Any, **file: Any) -> Self:
         """Learn further interactions, of known and new users and items.
@@ -169,7 +170,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         ----------
         log : as in `fit`
             With the columns that the model learnt from.
-        **file : the arguments `format`, `quotes`, `delimiter` and `encoding` of `fit`.
+        **file : the arguments `format`, `quotes`, `delimiter`, `encoding` and `decimal` of `fit`.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, **file)
