@@ -131,7 +131,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         X: Any,
         y: Any = None,
         *,
-        target: str | None = None,
+        target: str | int | None = None,
         types: Mapping[str, str] | None = None,
         history: HistorySpec | Mapping[str, Any] | None = None,
         label_delimiter: str | None = None,
@@ -154,8 +154,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         y : labels, optional
             A class for each row, a list of classes for each row, or an indicator (n, n_labels). None if a column of X
             holds them.
-        target : str, optional
-            The column of X with the classes, if y is None.
+        target : str or int, optional
+            The column of X with the classes, if y is None. A whole number names a column like its digits.
         types : dict, optional
             Types of columns that are inferred wrongly: ``"number"``, ``"category"``, ``"categories"`` (several in a
             cell), ``"date"``, ``"text"``, ``"ids"`` (a list of ids) or ``"ignore"``.
@@ -181,6 +181,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             raise ValueError("callbacks are for networks of points: fit an ExtremeClassifier or BlendClassifier")
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding, decimal=decimal)
         with all_or_nothing(self):
+            target = str(target) if isinstance(target, int) else target
             whole = framed(X, format=format, dialect=dialect)
             file = LearntFile.of(X, format, dialect) if whole.is_file else NO_FILE
             check_rows(whole)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import is_missing
+from sparsenet.core.validation import is_missing, refuse_vector
 from sparsenet.data.columns import refuse_values
 from sparsenet.data.dialect import DEFAULT, NO_FILE, Dialect, LearntFile
 from sparsenet.data.frames import Frame, is_frame, read_frame
@@ -42,6 +42,8 @@ def framed(
         raise ValueError(
             f"{argument} is a sparse matrix, and TableClassifier takes tables: use BlendClassifier for sparse points"
         )
+    if isinstance(X, np.ndarray):
+        refuse_vector(X)
     if not is_frame(X) and getattr(X, "ndim", 0) == 2 and hasattr(X, "__array__"):
         array = np.asarray(X)
         X = {str(place): array[:, place] for place in range(array.shape[1])}

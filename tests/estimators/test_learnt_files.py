@@ -81,7 +81,9 @@ def test_logs_keep_delimiter_and_decimal_mark(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cell", "problem"), [("1.2", "'1.2'"), ("1,2,3", "'1,2,3'"), ("about 3", "'about 3'")], ids=["point", "two", "word"]
+    ("cell", "problem"),
+    [("1.2", "'1.2'"), ("1,2,3", "'1,2,3'"), ("about 3", "'about 3'")],
+    ids=["point", "two", "word"],
 )
 def test_refuses_other_numbers_next_to_decimal_commas(cell, problem, tmp_path):
     path = write(tmp_path / "log.csv", ("user", "item", "plays"), [*EVENTS, ("u1", "i1", cell)])
