@@ -301,10 +301,10 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         dict
             ``P@1``, and for each k ``recall@k``, ``nDCG@k``, ``MRR@k``, ``coverage@k`` (fraction of the items that are
             recommended to anyone) and ``popularity_bias@k`` (popularity of recommended items, relative to the items
-            that users took; see `sparsenet.metrics`; absent if the model knows none of these). Then ``users`` and ``events``: how many were measured; an item
-            that a user took again counts once. ``unknown_items``: events among these with items that the model does not
-            know, which count as missed. ``unknown_users``: users of a later log that the model does not know, who are
-            left out. ``unknown_history``: events of histories, with a split, whose items are unknown and left out.
+            that users took; absent if the model knows none of these). Then ``users`` and ``events``: how many were
+            measured; an item that a user took again counts once. ``unknown_items``: events among these with items that
+            the model does not know, which count as missed. ``unknown_users``: users of a later log that the model does
+            not know, who are left out. ``unknown_history``: the same for events of histories, with a split.
         """
         fitted, ks, exclude_seen = self.fitted_, as_ks(k), boolean("exclude_seen", exclude_seen)
         split = optional(choice, "split", split, SPLITS)
