@@ -82,7 +82,7 @@ class LearntFile:
         return cls(format=text_format(path) if format == "auto" else format, dialect=dialect)
 
     def like(self, path: PathOrStream, format: str = "auto", dialect: Dialect = DEFAULT) -> tuple[str, Dialect]:
-        """Return the format and dialect of another file: the given options, or else those of the training file.
+        """Return the format and dialect of another file: given options override the options of the training file.
 
         JSONL and Parquet have no dialect. The delimiter of CSV is not the delimiter of TSV.
         """

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.memory import arrays_of, own_bytes
+from sparsenet.core.memory import arrays_of, bytes_in_memory, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
@@ -256,7 +256,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, **how)
+            measured = _unbiased(fitted, points, held_out, options, held, **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -281,11 +281,19 @@ class InterruptedBlend(KeyboardInterrupt):
 
 
 def _unbiased(
-    fitted: FittedBlend, points: Points, held_out: BlendHoldout, options: BlendOptions, *, seed: int, threads: int
+    fitted: FittedBlend,
+    points: Points,
+    held_out: BlendHoldout,
+    options: BlendOptions,
+    held: Mapping[str, int],
+    *,
+    seed: int,
+    threads: int,
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
-    Return None if the network has a time budget of its own: there is no time for a second one.
+    Return None if the network has a time budget of its own: there is no time for a second one. `held` are the bytes of
+    the points and of the parts but the network.
     """
     if held_out.for_good:
         return fitted
@@ -295,7 +303,9 @@ def _unbiased(
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
-        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
+        weights = (parameter.value for parameter in fitted.network.network.parameters())
+        held = {**held, "first network": bytes_in_memory(weights)}
+        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
         fitted = replace(fitted, network=network)
     tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
     return replace(fitted, tree=tree)
