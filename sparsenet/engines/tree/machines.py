@@ -17,6 +17,8 @@ from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
 Part = tuple[I64, I32, F32, I8, F32]
 OnProgress = Callable[[float], object]
+#: Bytes for each point and node that it reaches, while the points of a level are sorted by node.
+ROUTING_BYTES = 40
 #: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
 #: `Rules.others` and `Rules.rarity` for few labels per point, and the fraction of both for frequent labels. They
