@@ -31,7 +31,7 @@ class Session(Protocol):
         """
 
 
-class Workers(Protocol):
+class TaskRunner(Protocol):
     """Where tasks run."""
 
     def session(self) -> AbstractContextManager[Session]:
