@@ -10,6 +10,7 @@ import numpy as np
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
+from sparsenet.core.scratch import put_rows
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.restricting import restricted
@@ -123,9 +124,11 @@ def fit(
     if scaling is None or scaling.kind == "none":
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)
-    shape = grow(features, labels, seed, threads)
-    with parts_done(1, f"{len(features):,} points", verbose) as on_progress, runner.session() as session:
-        levels = train(session, shape, features, labels, rules, seed, threads, on_progress)
+    with runner.session() as session:
+        put_rows(session.scratch, "points", features)
+        shape = grow(session, features, labels, seed, threads)
+        with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
+            levels = train(session, shape, features, labels, rules, seed, threads, on_progress)
     return FittedTree(shape, levels, rules.cost, target, scaling or Scaling("none"), seen)
 
 
