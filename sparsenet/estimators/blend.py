@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sparsenet.core.memory import check_width
+from sparsenet.core.memory import arrays_of, check_width
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.blend import blend_arrays
@@ -229,6 +229,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self):
             X, y = training_points(X, y)
+            shared = arrays_of(X, y)
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
             of_tree = bytes_per_feature(labels.width, self._threads())
@@ -237,7 +238,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
             how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
-            how["callbacks"], held = callbacks, given_validation(self, validation, scaling, target)
+            how |= {"callbacks": callbacks, "shared": shared}
+            held = given_validation(self, validation, scaling, target)
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)
             except InterruptedBlend as interrupt:

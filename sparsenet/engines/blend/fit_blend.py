@@ -10,13 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sparsenet.core.memory import arrays_of
+from sparsenet.core.memory import arrays_of, own_bytes
+from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
+from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
 from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
@@ -170,6 +173,8 @@ def fit_and_measure(
     started: float | None = None,
     held_out: BlendHoldout | None = None,
     callbacks: Sequence[Callback] = (),
+    shared: Sequence[NDArray[Any]] = (),
+    held: Mapping[str, int] | None = None,
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on a hold-out.
 
@@ -183,6 +188,8 @@ def fit_and_measure(
         The hold-out; drawn by default.
     callbacks : sequence of Callback
         For the training of the final network.
+    shared, held :
+        Memory of the caller: arrays that are not counted, and bytes that are, as for `fit_network.fit`.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
     """
@@ -200,6 +207,14 @@ def fit_and_measure(
     if network_options is not None and resume and checkpoint is not None:
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
+    held = {**(held or {}), "points": own_bytes(points, shared)}
+    check_parts(
+        *(points, held),
+        beam=options.rules.wrong_ways,
+        k=k,
+        memory_limit=None if network_options is None else network_options.memory_limit,
+        shown=network_options is None and is_wanted(options.verbose),  # a network announces all parts
+    )
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     tree = fit_tree.fit(_without(held_out.without, points), options.rules, verbose=options.verbose, **how)
     neighbors, choices = None, dict[str, Decision]()
@@ -212,6 +227,7 @@ def fit_and_measure(
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
     about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
+    held |= bytes_of_parts(tree, neighbors, points)
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -222,7 +238,8 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=arrays_of(*points),
+                shared=[*arrays_of(*points), *shared],
+                held=held,
                 callbacks=callbacks,
                 **how,
             )
