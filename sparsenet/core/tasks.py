@@ -40,6 +40,9 @@ class TaskRunner(Protocol):
     def session(self) -> AbstractContextManager[Session]:
         """Open a session; its shared arrays are gone at its end."""
 
+    def task_threads(self, threads: int) -> int:
+        """Return the threads of each task, if this process may use so many."""
+
 
 class _HereSession:
     """Tasks in this process, one after the other."""
@@ -65,6 +68,10 @@ class Here:
     def session(self) -> Iterator[Session]:
         """Open a session."""
         yield _HereSession()
+
+    def task_threads(self, threads: int) -> int:
+        """Return the threads of each task: all, since one task runs at a time."""
+        return threads
 
 
 HERE = Here()

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
+from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer, n_jobs, optional, real, switch
 from sparsenet.core.workers import task_runner
 from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.reports import check_callbacks
@@ -156,9 +156,9 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         """
         if check_callbacks(callbacks):
             raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
-        rules, threads, normalize = self._check(), self._task_threads(executor), self.normalize
+        rules, threads, normalize = self._check(), self._threads(), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
-        with all_or_nothing(self), task_runner(executor) as runner:
+        with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
             X, y = training_points(X, y)
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)

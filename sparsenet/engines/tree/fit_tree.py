@@ -116,7 +116,7 @@ def fit(
     target, scaling, seen :
         Kept with the result; by default labels are column numbers and features are unscaled.
     runner : TaskRunner
-        Where the tasks run, on `threads` threads each; this process by default.
+        Where the tasks run; this process by default.
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
@@ -126,6 +126,7 @@ def fit(
     rules = rules.fitting(labels, seen.label_counts)
     with runner.session() as session:
         put_rows(session.scratch, "points", features)
+        threads = runner.task_threads(threads)
         shape = grow(session, features, labels, seed, threads)
         with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
             levels = train(session, shape, features, labels, rules, seed, threads, on_progress)
