@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import struct
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,10 +18,11 @@ from sparsenet.core.rows import Rows
 
 #: Arrays begin at multiples of this many bytes.
 ALIGNMENT = 64
+#: The remedy where a worker lacks a file.
+SHARED = "scratch must be a directory that all workers share"
 _LENGTH = struct.Struct("<Q")
-#: The files of one folder that this process has mapped. A worker serves one run at a time.
-_mapped: dict[str, tuple[NDArray[Any], ...]] = {}
-_mapped_folder = ""
+#: The files that this process has mapped, by folder and name: those of the last folder, as a worker serves one run.
+_mapped: dict[tuple[str, str], tuple[NDArray[Any], ...]] = {}
 
 
 class Scratch(Protocol):
@@ -31,6 +33,9 @@ class Scratch(Protocol):
 
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
+
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name."""
 
     def drop(self, prefix: str) -> None:
         """Forget all names that begin with `prefix`."""
@@ -49,6 +54,10 @@ class MemoryScratch:
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
         return self._held[name]
+
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name."""
+        return self._held.pop(name)
 
     def drop(self, prefix: str) -> None:
         """Forget all names that begin with `prefix`."""
@@ -69,7 +78,7 @@ class FolderScratch:
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Write the arrays to a file."""
         path = Path(self.folder, name)
-        unfinished = path.with_name(f"{name}.{os.getpid()}.part")
+        unfinished = path.with_name(f"{name}.{uuid.uuid4().hex}.part")
         # The folder may have gone with a run that ended: then opening fails, and nothing is left behind.
         with unfinished.open("wb") as file:
             _write(file, arrays)
@@ -77,17 +86,24 @@ class FolderScratch:
 
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Map the arrays of a file into memory, read-only."""
-        global _mapped, _mapped_folder
-        if _mapped_folder != self.folder:
-            _mapped, _mapped_folder = {}, self.folder
-        if name not in _mapped:
-            _mapped[name] = _read(Path(self.folder, name))
-        return _mapped[name]
+        key = (self.folder, name)
+        found = _mapped.get(key)
+        if found is None:
+            for other in [other for other in list(_mapped) if other[0] != self.folder]:
+                _mapped.pop(other, None)
+            _mapped[key] = found = _read(Path(self.folder, name))
+        return found
+
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return copies of the arrays of a file, and delete the file."""
+        found = tuple(array.copy() for array in self.get(name))
+        self.drop(name)
+        return found
 
     def drop(self, prefix: str) -> None:
         """Delete the files whose names begin with `prefix`."""
         for path in Path(self.folder).glob(f"{prefix}*"):
-            _mapped.pop(path.name, None)
+            _mapped.pop((self.folder, path.name), None)
             path.unlink(missing_ok=True)
 
 
@@ -99,7 +115,15 @@ def put_rows(scratch: Scratch, name: str, rows: Rows) -> None:
 
 def get_rows(scratch: Scratch, name: str) -> Rows:
     """Return the rows that were kept under a name."""
-    indptr, indices, data, width = scratch.get(name)
+    return _rows_of(*scratch.get(name))
+
+
+def take_rows(scratch: Scratch, name: str) -> Rows:
+    """Return the rows of a name to keep, and forget the name."""
+    return _rows_of(*scratch.take(name))
+
+
+def _rows_of(indptr: Any, indices: Any, data: Any, width: Any) -> Rows:
     return Rows(indptr, indices, data, int(width[0]))
 
 
@@ -122,9 +146,7 @@ def _read(path: Path) -> tuple[NDArray[Any], ...]:
             header = json.loads(file.read(length))
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{path} is missing on {os.uname().nodename}: scratch must be a folder that all workers share"
-        ) from None
+        raise FileNotFoundError(f"{path} is missing on {os.uname().nodename}: {SHARED}") from None
     begin = _LENGTH.size + length
     return tuple(
         np.frombuffer(mapped, dtype, int(np.prod(shape)), begin + offset).reshape(shape)
