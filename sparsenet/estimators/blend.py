@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sparsenet.core.memory import arrays_of, check_width
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
+from sparsenet.core.workers import task_runner
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, FittedBlend, InterruptedBlend, fit
@@ -180,6 +181,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        executor: Any = None,
     ) -> Self:
         """Train the tree, the neighbors and the network on X and y from scratch.
 
@@ -206,6 +208,10 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         resume : bool
             Continue from `checkpoint`, if it exists, and train the tree and the neighbors again. With the same
             settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
+        executor : concurrent.futures.Executor, function that returns one, or Workers, optional
+            Trains trees and neighbors on the workers of this executor, such as processes or a Dask cluster, and the
+            network in this process. The model is the same, bit for bit. Each task has one thread, or `n_jobs` threads
+            if that is a number.
         """
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
@@ -227,7 +233,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             verbose=optional(switch, "verbose", self.verbose),
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
-        with all_or_nothing(self):
+        with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
             X, y = training_points(X, y)
             shared = arrays_of(X, y)
             X = check_features(self, X, fitting=True)
@@ -238,7 +244,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
             how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
-            how |= {"callbacks": callbacks, "shared": shared}
+            how |= {"callbacks": callbacks, "shared": shared, "runner": runner}
             held = given_validation(self, validation, scaling, target)
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)

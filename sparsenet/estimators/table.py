@@ -196,7 +196,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
                 print(encoder.describe(), file=sys.stderr, flush=True)
             held = validation_rows(validation, encoder, learnt, target, label_delimiter, file)
             fitted = self._trained(frame, encoder, learnt, labels, options, seed)
-            of_file = {"column": target, "label_delimiter": label_delimiter, "file": file}
+            of_file: dict[str, Any] = {"column": target, "label_delimiter": label_delimiter, "file": file}
             self._adopt(dataclasses.replace(fitted, **of_file))
             return self if held is None else self._validated((self._features(held[0]), held[1]))
 

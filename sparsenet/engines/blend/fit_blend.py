@@ -17,6 +17,7 @@ from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
 from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
@@ -175,6 +176,7 @@ def fit_and_measure(
     callbacks: Sequence[Callback] = (),
     shared: Sequence[NDArray[Any]] = (),
     held: Mapping[str, int] | None = None,
+    runner: TaskRunner = HERE,
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on a hold-out.
 
@@ -192,6 +194,8 @@ def fit_and_measure(
         Memory of the caller: arrays that are not counted, and bytes that are, as for `fit_network.fit`.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
+    runner : TaskRunner
+        Where the tasks of trees and neighbors run; the network is trained in this process.
     """
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
@@ -216,10 +220,11 @@ def fit_and_measure(
         shown=network_options is None and is_wanted(options.verbose),  # a network announces all parts
     )
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
-    tree = fit_tree.fit(_without(held_out.without, points), options.rules, verbose=options.verbose, **how)
+    own_points, verbose = _without(held_out.without, points), options.verbose
+    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
-        neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
+        neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads, runner=runner)
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
@@ -256,7 +261,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, held, **how)
+            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -289,6 +294,7 @@ def _unbiased(
     *,
     seed: int,
     threads: int,
+    runner: TaskRunner,
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
@@ -307,7 +313,7 @@ def _unbiased(
         held = {**held, "first network": bytes_in_memory(weights)}
         network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
         fitted = replace(fitted, network=network)
-    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
+    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner)
     return replace(fitted, tree=tree)
 
 
