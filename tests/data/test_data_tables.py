@@ -41,7 +41,7 @@ def test_csv_round_trip(rows, newline):
 @given(st.lists(st.tuples(cells, st.lists(names.filter(str.strip), unique_by=str.strip)), min_size=1))
 def test_jsonl_round_trip(rows):
     lines = "".join(json.dumps({"text": text, "label": labels, "more": 1}) + "\n" for text, labels in rows)
-    data = read(io.io.BytesIO(lines.encode()), "jsonl")
+    data = read(io.BytesIO(lines.encode()), "jsonl")
     assert isinstance(data, TextDataset)
     assert data.texts == [text for text, _ in rows]
     assert data.labels == [[label.strip() for label in labels] for _, labels in rows]
@@ -50,7 +50,7 @@ def test_jsonl_round_trip(rows):
 @given(st.lists(st.tuples(*[st.text("ab \"',é", max_size=9)] * 2).filter(any), min_size=1))
 def test_tsv_takes_quotes_as_they_are(rows):
     lines = "".join(f"{label}\t{text}\n" for label, text in rows)
-    data = read_table(io.io.BytesIO(lines.encode()), format="tsv", text=1, target=0, quotes=False)
+    data = read_table(io.BytesIO(lines.encode()), format="tsv", text=1, target=0, quotes=False)
     assert data.texts == [text for _, text in rows]
 
 
@@ -78,7 +78,7 @@ def test_reads_tsv_as_other_programs_quote_it(rows):
 )
 def test_tsv_fields_may_be_quoted_or_literal(line, fields):
     def cells(**options):
-        data = read_table(io.io.BytesIO(line.encode()), format="tsv", text=0, target=1, **options)
+        data = read_table(io.BytesIO(line.encode()), format="tsv", text=0, target=1, **options)
         return [data.texts[0], *(data.labels[0] or [""])]
 
     assert cells() == fields
@@ -167,10 +167,10 @@ def test_rejects_invalid_delimiters_and_encodings(said, message):
 def test_tsv_field_over_two_lines():
     lines = b'x\ta\ny\t"b\nc"\n'
     with pytest.raises(DataError, match=r"line 3: 1 fields where the first row has 2; .* quotes=True"):
-        read_table(io.io.BytesIO(lines), format="tsv", text=1, target=0)
+        read_table(io.BytesIO(lines), format="tsv", text=1, target=0)
     with pytest.raises(DataError, match=r"line 2: 1 fields .* does not close in its line: .* quotes=True"):
         read_table(io.BytesIO(b'a\tx\n"b\nc"\ty\n'), format="tsv", text=0, target=1)
-    assert read_table(io.io.BytesIO(lines), format="tsv", text=1, target=0, quotes=True).texts == ["a", "b\nc"]
+    assert read_table(io.BytesIO(lines), format="tsv", text=1, target=0, quotes=True).texts == ["a", "b\nc"]
 
 
 @pytest.mark.parametrize("compression", COMPRESSORS)
@@ -211,7 +211,7 @@ def test_columns_are_found_by_name():
 def test_json_labels_become_strings():
     labels = ["one", 1, 2.5, True, ["a", 1, False], [], None, ""]
     lines = "\n".join(json.dumps({"text": "", "label": label}) for label in labels)
-    data = read_table(io.io.BytesIO(lines.encode()), format="jsonl")
+    data = read_table(io.BytesIO(lines.encode()), format="jsonl")
     assert data.labels == [["one"], ["1"], ["2.5"], ["true"], ["a", "1", "false"], [], [], []]
 
 
@@ -422,7 +422,7 @@ def test_truncated_and_empty_tables(tmp_path: Path):
 @pytest.mark.parametrize("batch_rows", [1, 2, 3, 9])
 def test_yields_the_rows_before_an_error(batch_rows: int):
     lines = b'{"text": "a"}\n{"text": "b"}\n{"text": "c"}\n{"text": null}\n{"text": "e"}\n'
-    batches = iter_table(io.io.BytesIO(lines), batch_rows=batch_rows, target=None, format="jsonl")
+    batches = iter_table(io.BytesIO(lines), batch_rows=batch_rows, target=None, format="jsonl")
     found: list[str] = []
 
     def take() -> None:
