@@ -6,8 +6,8 @@
 split, and each level routes shards of points and trains ranges of nodes. A stage ends when its last task has ended.
 
 Assumptions: the cost of a unit of work (an entry, a label, a byte) is the measured one, whatever the size. Deeper
-levels cost what the deepest measured one does. Tasks of a stage are of equal size. A node is one task, however many points
-reach it. Each machine has 16 cores and reads 1 GB/s from the shared folder; points that a level reads are read again
+levels cost what the deepest measured one does. Tasks of a stage are of equal size. A node is one task, however many
+points reach it. Each machine has 16 cores and reads 1 GB/s from the shared folder. Points of a level are read again
 unless they fit into 256 GB of memory. Results travel to the driver at 1 GB/s. No worker fails. The memory of a task is
 not limited; it is reported.
 """
