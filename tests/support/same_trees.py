@@ -1,4 +1,4 @@
-"""A tree of many small tasks, trained anywhere, and its comparison with another one."""
+"""A tree of three levels and many small tasks, trained anywhere, and its comparison with another one."""
 
 import numpy as np
 from scipy import sparse
@@ -7,7 +7,7 @@ from sparsenet import TreeClassifier
 from sparsenet.engines.tree.machines import Rules
 from tests.support.planted import planted
 
-POINTS, _INDICATOR = planted(n=3000, n_features=701, n_labels=700, seed=1)
+POINTS, _INDICATOR = planted(n=3000, n_features=1101, n_labels=1100, seed=1)
 LABELS = sparse.csr_array(_INDICATOR)
 
 
