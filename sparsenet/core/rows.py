@@ -90,7 +90,7 @@ class Rows:
         return len(self.indptr) - 1
 
     def checksum(self) -> str:
-        """Return the size and a checksum of the rows, to compare data with those of an earlier run."""
+        """Return the size and a checksum of the rows, to compare the data of two runs."""
         checksum = 0
         for array in (self.indptr, self.indices, self.data):
             checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)

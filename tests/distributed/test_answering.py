@@ -1,4 +1,4 @@
-"""Answers of workers are those of one process, bit for bit."""
+"""Workers give the answers of one process, bit for bit."""
 
 import numpy as np
 import pytest

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,19 @@ from tests.support import pool_tasks
 from tests.support.same_trees import assert_same_tree, many_tasks, tree
 
 distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of Dask's own threads and sockets
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own threads and sockets
+
+
+@contextmanager
+def client_of(n_workers):
+    how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "protocol": "tcp"}
+    with distributed.LocalCluster(n_workers=n_workers, **how) as cluster, distributed.Client(cluster) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")
 def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, protocol="tcp"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with client_of(2) as client:
         yield client
 
 
@@ -35,6 +38,13 @@ def small_tasks(monkeypatch):
 def test_a_tree_is_the_same(client, tmp_path):
     assert_same_tree(tree(executor=Workers(client.get_executor(), scratch=tmp_path)), tree())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 4, 8])
+def test_a_tree_is_the_same_with_other_workers(n):
+    with client_of(n) as client:
+        assert_same_tree(tree(executor=client.get_executor()), tree())
 
 
 def test_a_tree_is_the_same_if_a_worker_is_killed(client, tmp_path):

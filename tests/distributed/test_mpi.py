@@ -22,11 +22,12 @@ if __name__ == "__main__":
 """
 
 
-def test_a_tree_is_the_same(tmp_path):
+@pytest.mark.parametrize("n", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4, 8))])
+def test_a_tree_is_the_same(tmp_path, n):
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "scratch").mkdir()
     launcher = Path(sys.executable).with_name("mpiexec")
-    command = [str(launcher) if launcher.exists() else "mpiexec", "-n", "3"]
+    command = [str(launcher) if launcher.exists() else "mpiexec", "-n", str(n + 1)]
     command += [sys.executable, "-m", "mpi4py.futures", str(tmp_path / "program.py"), str(tmp_path / "scratch")]
     roots = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1")
     settings = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMP_NUM_THREADS": "1", **roots}

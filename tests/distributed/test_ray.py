@@ -9,7 +9,7 @@ from tests.support import pool_tasks
 from tests.support.same_trees import assert_same_tree, many_tasks, tree
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of Ray's own threads and sockets
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own threads and sockets
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def executor():
 
     paths = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
     ray.init(
-        num_cpus=2,
+        num_cpus=8,
         include_dashboard=False,
         log_to_driver=False,
         object_store_memory=100 << 20,
@@ -32,6 +32,14 @@ def test_a_tree_is_the_same(executor, tmp_path, monkeypatch):
     many_tasks(monkeypatch)
     assert_same_tree(tree(executor=Workers(executor, scratch=tmp_path)), tree())
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 4, 8])
+def test_a_tree_is_the_same_with_other_workers(executor, n):
+    from sparsenet.distributed import RayExecutor
+
+    assert_same_tree(tree(executor=RayExecutor(num_cpus=8 / n)), tree())
 
 
 def test_sends_the_tasks_of_a_lost_worker_again(executor, tmp_path):
