@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,13 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
+
+    def checksum(self) -> str:
+        """Return the size and a checksum of the rows, to compare the data of two runs."""
+        checksum = 0
+        for array in (self.indptr, self.indices, self.data):
+            checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+        return f"{len(self)} x {self.width} of checksum {checksum:08x}"
 
     def take(self, points: I64) -> Rows:
         """Gather the rows numbered `points`, from 0 to n - 1, into new rows."""

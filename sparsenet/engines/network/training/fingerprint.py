@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from sparsenet.core.rows import Rows
 from sparsenet.engines.network.layers import Dense, SparseInput
@@ -46,7 +43,7 @@ def fingerprint(
     return {
         "classifier": classifier,
         **dict.fromkeys(DATA),
-        **{name: _about(rows) for name, rows in data.items()},
+        **{name: rows.checksum() for name, rows in data.items()},
         "trial": trial.epochs if trial else None,
         **({"may_end": True} if trial and trial.may_end else {}),
         **settings,
@@ -71,13 +68,6 @@ def data_of(features: Rows, labels: Rows, validation: Validation | None, trial: 
     for held_out in (validation, trial.held_out if trial else None):
         rows += [held_out.features, Rows.of(held_out.truth)] if held_out else [None, None]
     return {name: own for name, own in zip(DATA, rows, strict=True) if own is not None}
-
-
-def _about(rows: Rows) -> str:
-    checksum = 0
-    for array in (rows.indptr, rows.indices, rows.data):
-        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
-    return f"{len(rows)} x {rows.width} of checksum {checksum:08x}"
 
 
 def mismatch(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
