@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -511,6 +512,30 @@ def parse_svmlight(
     Feature ids in ``[first_feature, end_feature)`` are stored unchanged. Labels are ids below `n_labels`. If that is
     -1, they are any finite numbers, except integers of 2**53 or more written in digits only. `one_label` requires
     exactly one label in each row.
+    """
+
+# --- rows in a file: see data/point_file.py; the encoding is described in csrc/io/records.h ---------------------------
+
+def encode_rows(indptr: I64, indices: I32, values: F64, value_bytes: int, out: U8, ends: I64) -> None:
+    """Encode rows whose ids ascend as records: record i is ``out[ends[i] : ends[i + 1]]``.
+
+    `value_bytes` is 0 for values that are all 1, 2 for whole numbers below 2**16, 4 for float32 and 8 for float64.
+    `out` has room for ``4 + value_bytes`` bytes an entry, ends (n + 1,).
+    """
+
+def decode_rows(
+    records: U8, starts: I64, value_bytes: U8, width: int, indptr: I64, indices: I32, values: F64, threads: int
+) -> int:
+    """Decode records; record i is ``records[starts[i] : starts[i + 1]]``, and has ``value_bytes[i]`` bytes a value.
+
+    The caller fills `indptr` with the row pointers of the result; `indices` and `values` have room for its entries.
+    Returns the first record that is malformed or has an id of `width` or more, or -1.
+    """
+
+def read_records(file: int, offsets: I64, starts: I64, out: U8) -> int:
+    """Read pieces of an open file, a descriptor: piece i begins at ``offsets[i]``, goes to ``out[starts[i] : ...]``.
+
+    Returns 0, the errno of a failure, or -1 if the file ends too early.
     """
 
 # --- texts: see features/text/ -----------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from sparsenet.kernels.numba.numba_neighbors import nearest_points, neighbor_vot
 from sparsenet.kernels.numba.numba_optim import adagrad_rows, adam_product, adam_rows, sgd_rows
 from sparsenet.kernels.numba.numba_reader import count_marks, parse_svmlight, parse_xmc
 from sparsenet.kernels.numba.numba_recommend import recommend_items
+from sparsenet.kernels.numba.numba_records import decode_rows, encode_rows, read_records
 from sparsenet.kernels.numba.numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels.numba.numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels.numba.numba_sparse import csr_matmul, pair_dot, spread_postings, take_rows, transpose_batch
@@ -37,7 +38,9 @@ __all__ = [
     "count_marks",
     "count_slots",
     "csr_matmul",
+    "decode_rows",
     "dual_train",
+    "encode_rows",
     "has_bf16",
     "isa_available",
     "isa_used",
@@ -55,6 +58,7 @@ __all__ = [
     "parse_svmlight",
     "parse_xmc",
     "predict_topk",
+    "read_records",
     "recommend_items",
     "search_cells",
     "search_tree",
