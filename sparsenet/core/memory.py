@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from sparsenet.core.machine import available_memory
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 
 
 def check_width(n_features: int, bytes_each: float, *, limit: int | None = None, of_threads: bool = True) -> None:
@@ -37,10 +37,11 @@ def arrays_of(*matrices: Any) -> list[NDArray[Any]]:
     return [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
 
 
-def own_bytes(rows: Iterable[Rows], shared: Sequence[NDArray[Any]] = ()) -> int:
-    """Return the bytes of the arrays of `rows` that share no memory with the arrays in `shared`."""
-    held = {id(array): array for part in rows for array in (part.indptr, part.indices, part.data)}
-    return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in shared))
+def own_bytes(rows: Sequence[RowSource], shared: Sequence[NDArray[Any]] = ()) -> int:
+    """Return the bytes of the arrays of `rows` that share no memory with those in `shared`, and of their buffers."""
+    held = {id(array): array for part in rows for array in part.arrays()}
+    own = sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in shared))
+    return own + max((part.buffer_bytes for part in rows), default=0)
 
 
 def in_words(size: float) -> str:

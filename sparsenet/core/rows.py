@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,50 @@ from sparsenet.kernels.types import F32, I32, I64
 
 #: Points processed at a time: memory-mapped points may exceed memory.
 POINTS_AT_A_TIME = 1 << 16
+
+
+class RowSource(Protocol):
+    """Rows of points in memory (`Rows`) or on disk; engines take either, and learn the same from both."""
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+
+    @property
+    def sizes(self) -> NDArray[Any]:
+        """Number of entries of each row."""
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of all rows."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def take(self, points: I64) -> Rows:
+        """Gather the rows numbered `points` into memory."""
+
+    def select(self, points: I64) -> Self:
+        """Return the rows numbered `points`, ascending, without reading rows on disk."""
+
+    def blocks(self, n: int) -> Iterator[Rows]:
+        """Yield all rows in consecutive blocks of up to `n` rows."""
+
+    def in_memory(self, points: I32) -> tuple[Rows, I32]:
+        """Return rows in memory that hold at least `points`, and the numbers of `points` among them, in their order."""
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that are held in memory."""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that reading a block takes."""
+
+    def checksum(self) -> int:
+        """Return a checksum of all rows."""
+
+    def check(self, name: str) -> None:
+        """Reject rows that a kernel cannot read safely."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +147,40 @@ class Rows:
         kernels.take_rows(*source, points, taken.indptr, taken.indices, taken.data)
         return taken
 
+    @property
+    def sizes(self) -> I64:
+        """Number of entries of each row."""
+        return np.diff(self.indptr)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of all rows."""
+        return int(self.indptr[-1])
+
+    def select(self, points: I64) -> Rows:
+        """Return the rows numbered `points`."""
+        return self.take(points)
+
+    def in_memory(self, points: I32) -> tuple[Rows, I32]:
+        """Return these rows and `points`; see `RowSource`."""
+        return self, points
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays."""
+        return self.indptr, self.indices, self.data
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that reading a block takes: none."""
+        return 0
+
+    def checksum(self) -> int:
+        """Return a checksum of all rows."""
+        found = 0
+        for array in self.arrays():
+            found = zlib.crc32(np.ascontiguousarray(array).data, found)
+        return found
+
     def slice(self, begin: int, end: int) -> Rows:
         """Return a view of consecutive rows."""
         first, last = self.indptr[begin], self.indptr[end]
@@ -138,7 +217,7 @@ def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, beyond the {width} columns")
 
 
-def squares(points: Rows) -> F32:
+def squares(points: RowSource) -> F32:
     """Return 1 plus the squared length of each point, for the bias feature; infinite on overflow."""
     found, done = np.ones(len(points), np.float32), 0
     for part in points.blocks(POINTS_AT_A_TIME):
@@ -146,6 +225,15 @@ def squares(points: Rows) -> F32:
             found[done : done + len(part)] += by_row(np.add, np.square(part.data), part.indptr)
         done += len(part)
     return found
+
+
+def sum_of_squares(points: RowSource) -> float:
+    """Return the sum of the squares of all values, added up row by row, so that it does not depend on blocks."""
+    squared, done = np.zeros(len(points)), 0
+    for part in points.blocks(POINTS_AT_A_TIME):
+        squared[done : done + len(part)] = by_row(np.add, np.square(part.data, dtype=np.float64), part.indptr)
+        done += len(part)
+    return float(squared.sum())
 
 
 def by_row(reduce: np.ufunc, values: NDArray[Any], indptr: NDArray[Any]) -> NDArray[Any]:

@@ -26,6 +26,7 @@ from scipy import sparse
 from sparsenet.core.machine import available_memory
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import Rows, by_row
+from sparsenet.data.point_file import PointFile
 from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision
 
@@ -69,7 +70,7 @@ class Scaling:
         if kind == "mixed":
             return cls.of_mixed(X)
         # Dense rows may have up to 20 entries for each non-zero of a sparse X.
-        if sparse.issparse(X) and not fits_dense(X, 20 * count_nonzero(X)):
+        if is_sparse(X) and not fits_dense(X, 20 * count_nonzero(X)):
             raise ValueError(
                 f"normalize={kind!r} needs a dense X, got a sparse one, which is mostly zeros or would not fit into "
                 "memory as a dense array: use 'mixed' or 'rows', or pass X.toarray()"
@@ -286,6 +287,11 @@ def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
     """
     epsilon = np.finfo(np.float64).eps
     return np.square(deviation) <= n * epsilon * np.square(deviation) + np.square(n * centre * epsilon)
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether X, a matrix or a file of points, is stored as a sparse matrix."""
+    return not X.is_dense if isinstance(X, PointFile) else bool(sparse.issparse(X))
 
 
 def count_nonzero(X: Any) -> int:
