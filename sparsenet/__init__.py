@@ -9,6 +9,7 @@ from sparsenet.core import old_paths
 
 if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.core.rows import Rows as Rows
+    from sparsenet.core.workers import Workers as Workers
     from sparsenet.data import DataError as DataError
     from sparsenet.data import read as read
     from sparsenet.engines.network.layers import Dense as Dense
@@ -96,6 +97,7 @@ _HOMES = {
     "WideConfig": "engines.network.wide",
     "WidePath": "engines.network.wide",
     "WordVectors": "features.text.word_vectors",
+    "Workers": "core.workers",
     "load": "estimators.loading",
     "make_pipeline": "estimators.pipeline",
     "read": "data",

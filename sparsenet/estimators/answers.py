@@ -186,6 +186,10 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         threads = n_jobs(self.n_jobs)
         return default_threads() if threads is None else threads
 
+    def _task_threads(self, executor: Any) -> int:
+        """Return the threads of a task: with an executor one, unless `n_jobs` is a number."""
+        return self._threads() if executor is None or n_jobs(self.n_jobs) is not None else 1
+
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)
         features: Rows = self._fitted.scaling.apply(

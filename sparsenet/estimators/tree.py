@@ -13,6 +13,7 @@ from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
+from sparsenet.core.workers import task_runner
 from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree import tree_arrays
@@ -124,7 +125,13 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, validation: tuple[Any, Any] | Any = None, callbacks: Sequence[Callback] = ()
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        validation: tuple[Any, Any] | Any = None,
+        callbacks: Sequence[Callback] = (),
+        executor: Any = None,
     ) -> Self:
         """Train on X and y from scratch.
 
@@ -143,12 +150,15 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             Data to measure the tree on after training: see `validation_`. Nothing is chosen by them.
         callbacks : sequence of Callback
             Must be empty: a tree has no epochs.
+        executor : concurrent.futures.Executor, function that returns one, or Workers, optional
+            Trains on the workers of this executor, such as processes or a Dask cluster; the model is the same, bit for
+            bit. Each task has one thread, or `n_jobs` threads if that is a number.
         """
         if check_callbacks(callbacks):
             raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
-        rules, threads, normalize = self._check(), self._threads(), self.normalize
+        rules, threads, normalize = self._check(), self._task_threads(executor), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
-        with all_or_nothing(self):
+        with all_or_nothing(self), task_runner(executor) as runner:
             X, y = training_points(X, y)
             X = check_features(self, X, fitting=True)
             target, labels = Target.learn(y)
@@ -156,7 +166,7 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
-            how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
+            how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose, "runner": runner}
             held = given_validation(self, validation, scaling, target)
             return self._adopt(fit((points, labels), rules, **how))._validated(held)
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
-from sparsenet.engines.tree.machines import Level, Rules, search, train
+from sparsenet.core.tasks import HERE, TaskRunner
+from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.restricting import restricted
+from sparsenet.engines.tree.train_levels import train
 from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, Shape, grow
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
@@ -101,6 +103,7 @@ def fit(
     scaling: Scaling | None = None,
     seen: LabelStats | None = None,
     verbose: bool | None = False,
+    runner: TaskRunner = HERE,
 ) -> FittedTree:
     """Train a tree on rows of features and labels.
 
@@ -111,6 +114,8 @@ def fit(
     rules : Rules
     target, scaling, seen :
         Kept with the result; by default labels are column numbers and features are unscaled.
+    runner : TaskRunner
+        Where the tasks run, on `threads` threads each; this process by default.
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
@@ -119,8 +124,8 @@ def fit(
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)
     shape = grow(features, labels, seed, threads)
-    with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
-        levels = train(shape, features, labels, rules, seed, threads, on_progress)
+    with parts_done(1, f"{len(features):,} points", verbose) as on_progress, runner.session() as session:
+        levels = train(session, shape, features, labels, rules, seed, threads, on_progress)
     return FittedTree(shape, levels, rules.cost, target, scaling or Scaling("none"), seen)
 
 

@@ -14,8 +14,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsenet import BlendClassifier, ModelError, Rows, TreeClassifier, kernels
+from sparsenet.core.tasks import HERE
 from sparsenet.engines.tree import machines
 from sparsenet.engines.tree.fit_tree import CELLS_AT_A_TIME
+from sparsenet.engines.tree.train_levels import train
 from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, check, grow
 from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
@@ -199,7 +201,8 @@ def test_threads_change_nothing(deep):
 
 def trained(rules, on_progress=lambda share: None):
     points, labels = Rows.of(MANY), Rows.of(sparse.csr_array(MANY_Y))
-    return machines.train(grow(points, labels, 0, 1), points, labels, rules, 0, 1, on_progress)
+    with HERE.session() as session:
+        return train(session, grow(points, labels, 0, 1), points, labels, rules, 0, 1, on_progress)
 
 
 def test_progress_is_proportional_to_training_work():

@@ -1,0 +1,80 @@
+"""`fit(executor=...)` gives the model of one process, bit for bit."""
+
+import os
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sparsenet import TreeClassifier, Workers
+from sparsenet.engines.tree import train_levels
+from sparsenet.engines.tree.machines import Rules
+from tests.support import pool_tasks
+from tests.support.planted import X, Y, planted
+from tests.support.pool_tasks import processes
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+POINTS, LABELS = planted(n=3000, n_features=701, n_labels=700, seed=1)
+LABELS = sparse.csr_array(LABELS)
+
+
+@pytest.fixture(autouse=True)
+def small_tasks(monkeypatch):
+    """Make many tasks of few points."""
+    monkeypatch.setattr(Rules, "__init__", _with_small_tasks(Rules.__init__))
+
+
+def _with_small_tasks(made):
+    return lambda self, *args, **how: made(self, *args, **{"shard_points": 700, "call_entries": 1 << 12} | how)
+
+
+def tree(**how):
+    return TreeClassifier(random_state=0, n_jobs=1).fit(POINTS, LABELS, **how)
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return tree()
+
+
+def assert_same_tree(one, other):
+    np.testing.assert_array_equal(one.fitted_.shape.labels, other.fitted_.shape.labels)
+    for a, b in zip(one.fitted_.levels, other.fitted_.levels, strict=True):
+        for x, y in zip(a.as_tuple(), b.as_tuple(), strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_a_tree_is_the_same_on_processes(usual, n, tmp_path):
+    with processes(n) as pool:
+        assert_same_tree(tree(executor=Workers(pool, scratch=tmp_path)), usual)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.slow
+def test_a_tree_is_the_same_on_spawned_processes(usual):
+    with processes(2, "spawn") as pool:
+        assert_same_tree(tree(executor=pool), usual)
+
+
+def test_a_tree_is_the_same_if_a_worker_is_killed(usual, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIED", str(tmp_path / "died"))
+    monkeypatch.setattr(train_levels, "route", pool_tasks.route_once_dying)
+    assert_same_tree(tree(executor=processes), usual)
+    assert (tmp_path / "died").exists()
+
+
+def test_a_failed_fit_on_workers_leaves_the_model_unchanged(tmp_path):
+    model = TreeClassifier(random_state=0).fit(X, Y)
+    before = model.fitted_
+    with processes(1) as pool, pytest.raises(ValueError, match="overflow float32"):
+        model.set_params(normalize="none").fit(
+            np.full((40, 3), 1e30), np.arange(40), executor=Workers(pool, scratch=tmp_path)
+        )
+    assert model.fitted_ is before
+    assert os.listdir(tmp_path) == []
+
+
+def test_rejects_what_is_no_executor():
+    with pytest.raises(ValueError, match="executor must be"):
+        tree(executor=3)
