@@ -138,7 +138,7 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
                 on_rows(min(n_rows, X.shape[0] - begin))
                 for array in arrays:
                     _release(array)
-            writer.finish(X.shape[1], is_dense=not is_sparse, about=about, labels={})
+            writer.finish(X.shape[1], is_dense=not is_sparse, about=about)
     return PointFile(place)
 
 
@@ -158,8 +158,7 @@ def stored_batches(
             on_batch(1)
         if known is None:
             raise ValueError("there is no batch: pass an iterable of pairs (X, y)")
-        writer.finish(known[0], is_dense=known[1], about={}, labels={})
-    return PointFile(place), labels
+        return writer.finish(known[0], is_dense=known[1]), labels
 
 
 def append(writer: PointWriter, X: Any) -> tuple[int, bool]:

@@ -12,10 +12,11 @@ import fcntl
 import json
 import os
 import struct
+import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,36 +31,45 @@ START, END = b"sparsenet points 1\n", b"end of points\n\0\0"
 _LAST = struct.Struct(f"<QQL{len(END)}s")
 #: Rows that share the size of their values, and a checksum.
 BLOCK_ROWS = 4096
-#: Bytes that reading takes at a time for each entry of a block: record, ids, values and temporary copies.
-READ_BYTES = 64
 
 
 class PointWriter:
-    """Write a `PointFile` block by block; it gets its name in `finish`, and leaves nothing behind if that fails."""
+    """Write a `PointFile` block by block; it gets its name in `finish`, and leaves nothing behind if that fails.
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._part = path, path.with_name(path.name + ".part")
+    A `temporary` one has no name, but is in the folder of `path`.
+    """
+
+    def __init__(self, path: Path, *, temporary: bool = False) -> None:
+        self.path, self._part = path, None if temporary else path.with_name(path.name + ".part")
         with self._naming_errors():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self._part, "ab")  # noqa: SIM115  # closed by __exit__
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self._file.close()
-                raise DataError(os.fspath(path), None, "is being written by another process: wait for it") from None
-            self._file.seek(0)
-            self._file.truncate()  # of a run that was killed
+            self._file = self._unnamed() if self._part is None else self._locked(self._part)
             self._file.write(START)
         self._rows: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._blocks: list[tuple[int, int, int, int]] = []
         self.n_nonzero, self.lowest, self.crc, self._is_done = 0, 0.0, 0, False
+
+    def _unnamed(self) -> IO[bytes]:
+        return tempfile.TemporaryFile(dir=self.path.parent)  # noqa: SIM115  # closed by __exit__
+
+    def _locked(self, part: Path) -> IO[bytes]:
+        """Open the file under its temporary name, empty, unless another process writes it."""
+        part.parent.mkdir(parents=True, exist_ok=True)
+        file = open(part, "ab")  # noqa: SIM115  # closed by __exit__
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise DataError(os.fspath(self.path), None, "is being written by another process: wait for it") from None
+        file.seek(0)
+        file.truncate()  # of a run that was killed
+        return file
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-        if not self._is_done:
+        if self._part is not None and not self._is_done:
             self._part.unlink(missing_ok=True)
 
     @property
@@ -90,21 +100,28 @@ class PointWriter:
         self.lowest = min(self.lowest, float(values.min(initial=0)))
         self.crc = zlib.crc32(checksum.to_bytes(4, "little"), self.crc)
 
-    def finish(self, width: int, *, is_dense: bool, about: Mapping[str, Any], labels: Mapping[str, Any]) -> None:
-        """Write the tables and the description, and give the file its name.
+    def finish(
+        self,
+        width: int,
+        *,
+        is_dense: bool = False,
+        about: Mapping[str, Any] | None = None,
+        labels: Mapping[str, NDArray[Any]] | None = None,
+    ) -> PointFile:
+        """Write the tables and the description, give the file its name, and open it.
 
-        `about` are JSON values of the caller, `labels` are arrays.
+        `about` are JSON values of the caller.
         """
         sizes, long_gaps = (np.concatenate([np.empty(0, np.int32), *own]) for own in zip(*self._rows, strict=True))
         blocks = np.array(self._blocks, np.int64).reshape(-1, 4)
-        tables = {"sizes": _smallest(sizes), "long_gaps": _smallest(long_gaps), "blocks": blocks, **labels}
+        tables = {"sizes": _smallest(sizes), "long_gaps": _smallest(long_gaps), "blocks": blocks, **(labels or {})}
         description: dict[str, Any] = {
             "width": width,
             "is_dense": is_dense,
             "n_nonzero": self.n_nonzero,
             "lowest": self.lowest,
             "checksum": self.crc,
-            "about": dict(about),
+            "about": dict(about or {}),
             "tables": {},
         }
         with self._naming_errors():
@@ -115,9 +132,12 @@ class PointWriter:
             text = json.dumps(description).encode()
             self._file.write(text + _LAST.pack(self._file.tell(), len(text), zlib.crc32(text), END))
             self._file.flush()
+            if self._part is None:
+                return PointFile(self.path, os.dup(self._file.fileno()))
             os.fsync(self._file.fileno())
             self._part.replace(self.path)
         self._is_done = True
+        return PointFile(self.path)
 
     def _naming_errors(self) -> _DiskErrors:
         return _DiskErrors(self.path)
@@ -175,9 +195,9 @@ class PointFile:
         JSON values of the writer.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], descriptor: int | None = None) -> None:
         self.path = os.fspath(path)
-        self._file = os.open(path, os.O_RDONLY)
+        self._file = os.open(path, os.O_RDONLY) if descriptor is None else descriptor
         description = self._description()
         try:
             tables = {name: self._table(**place) for name, place in description["tables"].items()}
@@ -252,6 +272,10 @@ class PointFile:
         """Read rows into a CSR matrix, or a dense array if the source was one; values are float64."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self.sizes)))
+        return self._matrix(*self.rows(rows))
+
+    def rows(self, rows: I64) -> tuple[I64, NDArray[np.int32], F64]:
+        """Read rows; return their pointers, ids and values."""
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(self._starts[rows + 1] - self._starts[rows])))
         records = np.empty(starts[-1], np.uint8)
         self._read(self._starts[rows], starts, records)
@@ -265,16 +289,19 @@ class PointFile:
             self._read(self._starts[first:end], starts, records)
             if zlib.crc32(records.data) != checksum:
                 raise self._damaged()
-            yield int(first), self._decoded(np.arange(first, end), records, starts)
+            yield int(first), self._matrix(*self._decoded(np.arange(first, end), records, starts))
 
-    def _decoded(self, rows: I64, records: U8, starts: I64) -> Any:
+    def _matrix(self, indptr: I64, indices: NDArray[np.int32], values: F64) -> Any:
+        matrix = csr(indptr, indices, values, self.shape[1])
+        return matrix.toarray() if self.is_dense else matrix
+
+    def _decoded(self, rows: I64, records: U8, starts: I64) -> tuple[I64, NDArray[np.int32], F64]:
         indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.sizes[rows], dtype=np.int64)))
         indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1])
         own = records, starts, self._value_bytes[rows], self.shape[1]
         if kernels.decode_rows(*own, indptr, indices, values, 1) >= 0:
             raise self._damaged()
-        matrix = csr(indptr, indices, values, self.shape[1])
-        return matrix.toarray() if self.is_dense else matrix
+        return indptr, indices, values
 
     def _read(self, offsets: I64, starts: I64, out: U8) -> None:
         failed = kernels.read_records(self._file, offsets, starts, out)

@@ -22,8 +22,8 @@ from sparsenet.core.rows import Rows, RowSource
 from sparsenet.data.point_file import PointFile
 from sparsenet.features.kinds import MIN_ROWS, detect_kind, warn_of_dominant_column, warn_of_vanished_columns
 from sparsenet.features.part_scaling import PARTS, PartScaling, ScaledPart
+from sparsenet.features.scaled_file import scaled_file
 from sparsenet.features.scaling import Scaling, is_sparse
-from sparsenet.features.streamed_rows import StreamedRows
 from sparsenet.features.targets import check_lengths
 from sparsenet.index.exact import exact_topk
 from sparsenet.selection.choose import Decision, Option, Rule, choose
@@ -46,7 +46,7 @@ def scaled(
 ) -> tuple[Scaling, RowSource]:
     """Scale a validated X, (n, d) sparse or dense, by `choice`, and return the scaling and the scaled rows.
 
-    Rows of a file of points are scaled when they are read.
+    The points of a file are scaled into another file.
 
     ``"auto"`` chooses the scaling by the kind of X, and for a table by its labels. Warnings use the column `names`.
     The parts of a parted matrix are scaled one by one.
@@ -78,7 +78,7 @@ def scaled(
         if is_sparse(X):
             warn_of_dominant_column(X, names)
         scaling = Scaling("rows")
-    points: RowSource = StreamedRows.of(X, scaling) if isinstance(X, PointFile) else scaling.apply(X)
+    points: RowSource = scaled_file(X, scaling) if isinstance(X, PointFile) else scaling.apply(X)
     warn_of_vanished_columns(X, scaling, points, names)
     return scaling, points
 

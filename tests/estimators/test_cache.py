@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import ExtremeClassifier
-from sparsenet.data import iter_batches
-from sparsenet.features import streamed_rows
+from sparsenet import CheckpointError, ExtremeClassifier
+from sparsenet.data import iter_batches, streamed_rows
 
 RNG = np.random.default_rng(0)
 Y = sparse.csr_array(RNG.random((600, 30)) < 0.08, dtype=np.float32)
@@ -63,10 +62,8 @@ def test_a_table(model: Callable[..., Any], normalize: str, tmp_path: Path) -> N
 
 @each_model
 def test_a_file_and_its_batches(model: Callable[..., Any], tmp_path: Path) -> None:
-    rows = [
-        f"{','.join(map(str, own.indices))} {' '.join(f'{f}:{v}' for f, v in zip(point.indices, point.data, strict=True))}"
-        for own, point in zip(Y, COUNTS, strict=True)
-    ]
+    numbers = [" ".join(map("{}:{}".format, point.indices, point.data)) for point in COUNTS]
+    rows = [f"{','.join(map(str, own.indices))} {point}" for own, point in zip(Y, numbers, strict=True)]
     path = tmp_path / "points.txt"
     path.write_text("\n".join(["600 200 30", *rows]) + "\n")
     a, b = (model().fit(path, **how) for how in ({}, {"cache": tmp_path}))
@@ -96,15 +93,13 @@ def test_a_run_that_was_stopped_resumes(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         network().fit(COUNTS, Y, callbacks=[Stop()], **how)
     assert_same(network().fit(COUNTS, Y), network().fit(COUNTS, Y, **how))
-    from sparsenet import CheckpointError
-
     with pytest.raises(CheckpointError, match="other training data"):
         network().fit(COUNTS[::-1], Y, **how)
 
 
 @each_model
 def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="normalize='mixed'.* needs the points in memory: leave out cache"):
+    with pytest.raises(ValueError, match=r"normalize='mixed'.* needs the points in memory: leave out cache"):
         model(normalize="mixed").fit(COUNTS, Y, cache=tmp_path)
     with pytest.raises(ValueError, match="y must be None if X is an iterable of batches"):
         model().fit(iter([(COUNTS, Y)]), Y, cache=tmp_path)
