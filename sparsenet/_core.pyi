@@ -612,6 +612,33 @@ def dual_train(
     receives the number of passes.
     """
 
+def shuffle_order(order: I32, seed: int, n_drawn: int) -> None:
+    """Shuffle `order` as a pass of `train_nodes` does; earlier shuffles drew `n_drawn` numbers, one for each swap."""
+
+def dual_pass(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    positive_slack: F32,
+    negative_slack: F32,
+    order: I32,
+    first: int,
+    kept: int,
+    rest: float,
+    stride: float,
+    weight: F32,
+    alpha: F32,
+) -> tuple[int, float]:
+    """Do a part of a pass of `dual_train`, for points that are not all in memory.
+
+    The n points of the arguments are visited in their order, and are those of ``order[first : first + n]``. Those that
+    violate optimality by more than `rest` move to ``order[kept : ...]``. weight (d + 1, 16), and the dual variables
+    alpha (n, 16), change. Returns the end of the kept points and the largest violation.
+    """
+
 # --- classifiers in a tree of labels: see engines/tree/ ------------------------------------------------------------
 # A node has up to 16 children: nodes of the next level, or leaves in the last level. Node b has the children
 # ``children[b] ... children[b + 1] - 1``; children (b + 1,) is row pointers. Features of a point may be in any order.
@@ -669,6 +696,11 @@ def train_nodes(
     node. Features whose weights are all zero or smaller than `smallest` have no row. Weights of missing children are
     nearly zero.
     """
+
+def node_slacks(
+    own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
+) -> None:
+    """Compute the slacks of a node for `dual_pass`: n points reach it, of which ``own[c]`` belong to child c, (16,)."""
 
 def search_tree(
     levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],

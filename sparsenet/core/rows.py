@@ -40,6 +40,9 @@ class RowSource(Protocol):
     def take(self, points: I64) -> Rows:
         """Gather the rows numbered `points` into memory."""
 
+    def slice(self, begin: int, end: int) -> Rows:
+        """Return consecutive rows in memory."""
+
     def select(self, points: I64) -> Self:
         """Return the rows numbered `points`, ascending, without reading rows on disk."""
 
@@ -215,6 +218,11 @@ def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width
         raise ValueError("indptr must rise from 0 to at most the number of entries stored: build the matrix again")
     if len(indices) and not (indices.min() >= 0 and indices.max() < width <= MAX_WIDTH):
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, beyond the {width} columns")
+
+
+def loaded(rows: RowSource) -> Rows:
+    """Return all rows in memory."""
+    return rows if isinstance(rows, Rows) else rows.slice(0, len(rows))
 
 
 def squares(points: RowSource) -> F32:

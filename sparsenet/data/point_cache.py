@@ -1,4 +1,4 @@
-"""Convert points to a `PointFile` in a cache folder, once for each source.
+"""Convert points to a `StoredPoints` in a cache folder, once for each source.
 
 A file of text has one cache, named after its path. A matrix has one for its content. A stream of batches, which cannot
 be recognised, is written again at each call.
@@ -24,7 +24,7 @@ from sparsenet.core.validation import check_features
 from sparsenet.data.arrays import RowArrays
 from sparsenet.data.dataset import Dataset, csr, label_matrix
 from sparsenet.data.errors import DataError
-from sparsenet.data.point_file import BLOCK_ROWS, PointFile, PointWriter
+from sparsenet.data.point_file import BLOCK_ROWS, PointWriter, StoredPoints
 from sparsenet.data.reader_options import Options
 from sparsenet.data.sources import open_source
 from sparsenet.data.sparse import Reader, parsed_blocks
@@ -46,7 +46,7 @@ def stored_text(path: str, folder: str | os.PathLike[str], verbose: bool | None 
     about = {"source": source, **_fingerprint(source)}
     if not place.exists():
         _convert_text(source, place, about, verbose)
-    points = PointFile(place)
+    points = StoredPoints(place)
     if points.about != about:
         problem = f"was changed after its points were stored: remove {place} to store them again"
         raise DataError(path, None, problem)
@@ -81,9 +81,8 @@ def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool |
         found.take(reader, writer, all_rows=True)
         columns, n_labels, classes = reader.columns(np.concatenate(found.labels))
         pointers = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(found.label_sizes))))
-        labels = {"label_indptr": pointers, "label_ids": columns, "n_labels": np.array([n_labels])}
-        if classes is not None:
-            labels["classes"] = classes
+        labels: dict[str, NDArray[Any]] = {"label_indptr": pointers, "label_ids": columns}
+        labels |= {"n_labels": np.array([n_labels])} | ({} if classes is None else {"classes": classes})
         width = reader.width(np.concatenate(found.ids))
         writer.finish(width, is_dense=False, about=about, labels=labels)
 
@@ -115,7 +114,7 @@ class _Found:
             self.ids.append(np.concatenate((first, [largest, second][: 1 + (second >= 0)])).astype(np.int32))
 
 
-def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None = None) -> PointFile:
+def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None = None) -> StoredPoints:
     """Return the points of a CSR matrix or array, which may be mapped into memory, read from the cache folder."""
     is_sparse = bool(sparse.issparse(X))  # a plain bool, so that mypy does not narrow X
     if is_sparse:
@@ -139,12 +138,12 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
                 for array in arrays:
                     _release(array)
             writer.finish(X.shape[1], is_dense=not is_sparse, about=about)
-    return PointFile(place)
+    return StoredPoints(place)
 
 
 def stored_batches(
     batches: Iterable[Any], folder: str | os.PathLike[str], verbose: bool | None = None
-) -> tuple[PointFile, list[Any]]:
+) -> tuple[StoredPoints, list[Any]]:
     """Write a stream of pairs (X, y), or of data sets, to the cache folder; return the points, and y of each batch."""
     place, labels, known = Path(folder) / "stream.points", [], None
     with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:

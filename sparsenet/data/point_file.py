@@ -16,7 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ BLOCK_ROWS = 4096
 
 
 class PointWriter:
-    """Write a `PointFile` block by block; it gets its name in `finish`, and leaves nothing behind if that fails.
+    """Write a `StoredPoints` block by block; it gets its name in `finish`, and leaves nothing behind if that fails.
 
     A `temporary` one has no name, but is in the folder of `path`.
     """
@@ -49,7 +49,7 @@ class PointWriter:
         self.n_nonzero, self.lowest, self.crc, self._is_done = 0, 0.0, 0, False
 
     def _unnamed(self) -> IO[bytes]:
-        return tempfile.TemporaryFile(dir=self.path.parent)  # noqa: SIM115  # closed by __exit__
+        return tempfile.TemporaryFile(dir=self.path.parent)  # closed by __exit__
 
     def _locked(self, part: Path) -> IO[bytes]:
         """Open the file under its temporary name, empty, unless another process writes it."""
@@ -107,7 +107,7 @@ class PointWriter:
         is_dense: bool = False,
         about: Mapping[str, Any] | None = None,
         labels: Mapping[str, NDArray[Any]] | None = None,
-    ) -> PointFile:
+    ) -> StoredPoints:
         """Write the tables and the description, give the file its name, and open it.
 
         `about` are JSON values of the caller.
@@ -133,11 +133,11 @@ class PointWriter:
             self._file.write(text + _LAST.pack(self._file.tell(), len(text), zlib.crc32(text), END))
             self._file.flush()
             if self._part is None:
-                return PointFile(self.path, os.dup(self._file.fileno()))
+                return StoredPoints(self.path, os.dup(self._file.fileno()))
             os.fsync(self._file.fileno())
             self._part.replace(self.path)
         self._is_done = True
-        return PointFile(self.path)
+        return StoredPoints(self.path)
 
     def _naming_errors(self) -> _DiskErrors:
         return _DiskErrors(self.path)
@@ -173,7 +173,7 @@ def _smallest(numbers: NDArray[np.int32]) -> NDArray[Any]:
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
-class PointFile:
+class StoredPoints:
     """A matrix of points in a file, (n, d), with what the scaling needs of SciPy's interface.
 
     Only a few bytes a point are in memory. Rows are read by system calls, not mapped, so that the memory of the process
@@ -292,7 +292,7 @@ class PointFile:
             yield int(first), self._matrix(*self._decoded(np.arange(first, end), records, starts))
 
     def _matrix(self, indptr: I64, indices: NDArray[np.int32], values: F64) -> Any:
-        matrix = csr(indptr, indices, values, self.shape[1])
+        matrix = csr(indptr, indices, cast(Any, values), self.shape[1])
         return matrix.toarray() if self.is_dense else matrix
 
     def _decoded(self, rows: I64, records: U8, starts: I64) -> tuple[I64, NDArray[np.int32], F64]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.rows import Rows
-from sparsenet.data.point_file import PointFile
+from sparsenet.data.point_file import StoredPoints
 from sparsenet.kernels.types import I32, I64
 
 #: Entries that are read at a time, and the bytes that each takes while it is read: record, id, value, and copies.
@@ -21,16 +21,16 @@ ENTRIES_AT_A_TIME, READ_BYTES = 1 << 18, 32
 
 @dataclass(frozen=True, eq=False)
 class StreamedRows:
-    """Rows of a `PointFile`, or some of them; see `RowSource`.
+    """Rows of a `StoredPoints`, or some of them; see `RowSource`.
 
     Attributes
     ----------
-    file : PointFile
+    file : StoredPoints
     numbers : ndarray of shape (n,), optional
         The rows of the file; None for all.
     """
 
-    file: PointFile
+    file: StoredPoints
     numbers: I64 | None = None
 
     @property
@@ -64,6 +64,10 @@ class StreamedRows:
             _, taken.indices[own], taken.data[own] = self.file.rows(numbers[begin:end])
         return taken
 
+    def slice(self, begin: int, end: int) -> Rows:
+        """Read consecutive rows."""
+        return self.take(np.arange(begin, end))
+
     def select(self, points: I64) -> StreamedRows:
         """Return the rows numbered `points` without reading them."""
         return StreamedRows(self.file, points if self.numbers is None else self.numbers[points])
@@ -72,7 +76,7 @@ class StreamedRows:
         """Yield consecutive blocks of up to `n` rows, fewer if they have many entries."""
         for begin, end in pairwise(_bounds(_pointers(self.sizes))):
             for first in range(begin, end, n):
-                yield self.take(np.arange(first, min(first + n, end)))
+                yield self.slice(first, min(first + n, end))
 
     def in_memory(self, points: I32) -> tuple[Rows, I32]:
         """Read the distinct `points`, and number `points` by them; see `RowSource`."""

@@ -18,7 +18,7 @@ from sparsenet.data.errors import DataError
 from sparsenet.data.formats import is_npz, text_format
 from sparsenet.data.numpy_files import mapped_array
 from sparsenet.data.point_cache import stored_batches, stored_matrix, stored_text
-from sparsenet.data.point_file import PointFile
+from sparsenet.data.point_file import StoredPoints
 from sparsenet.features.targets import Target, joined_labels
 
 #: The suffix of a NumPy array, which is mapped into memory.
@@ -35,7 +35,7 @@ def training_points(
 ) -> tuple[Any, Any]:
     """Return X and y; read both from X if it is a file or data set.
 
-    With `cache`, X may also be a stream of batches; X is then a `PointFile` in this folder, and points stay on disk.
+    With `cache`, X may also be a stream of batches; X is then a `StoredPoints` in this folder, and points stay on disk.
     """
     if cache is not None:
         return _cached_points(X, y, cache, verbose)
@@ -80,7 +80,7 @@ def _with_labels(X: Any, y: Any, points: Any) -> tuple[Any, Any]:
 
 def checked_points(model: Any, X: Any) -> Any:
     """Return the X of `fit`, validated; a file of points was validated as it was written."""
-    if not isinstance(X, PointFile):
+    if not isinstance(X, StoredPoints):
         return check_features(model, X, fitting=True)
     model.parts_, model.n_features_in_ = None, X.shape[1]
     if hasattr(model, "feature_names_in_"):

@@ -22,7 +22,7 @@ from scipy import sparse
 
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import POINTS_AT_A_TIME, RowSource, by_row
-from sparsenet.data.point_file import PointFile
+from sparsenet.data.point_file import StoredPoints
 from sparsenet.features.scaling import COMMON, Columns, Scaling, count_nonzero, fits_dense, is_sparse, power_to_square
 
 FeatureKind = Literal["counts", "table", "mixed"]
@@ -47,12 +47,12 @@ def detect_kind(X: Any) -> FeatureKind:
 
 
 def _lowest(X: Any) -> float:
-    return X.lowest if isinstance(X, PointFile) else float(X.min(initial=0))
+    return X.lowest if isinstance(X, StoredPoints) else float(X.min(initial=0))
 
 
 def _parts(X: Any) -> Iterable[Any]:
     """Return a matrix, or the blocks of a file of points."""
-    return (block for _, block in X.blocks()) if isinstance(X, PointFile) else (X,)
+    return (block for _, block in X.blocks()) if isinstance(X, StoredPoints) else (X,)
 
 
 def _step(n: int, n_nonzero: int, *, max_rows: int = 1 << 12, max_numbers: int = 1 << 22) -> int:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import as_matrix
-from sparsenet.data.point_file import PointFile, PointWriter
+from sparsenet.data.point_file import PointWriter, StoredPoints
 from sparsenet.data.streamed_rows import StreamedRows
 from sparsenet.features.scaling import Scaling
 
 
-def scaled_file(points: PointFile, scaling: Scaling, verbose: bool | None = False) -> StreamedRows:
+def scaled_file(points: StoredPoints, scaling: Scaling, verbose: bool | None = False) -> StreamedRows:
     """Scale all points, block by block, into a temporary file of the same folder; this also checks the blocks.
 
     The file has no name, so its room is free again when the process ends, however that happens.

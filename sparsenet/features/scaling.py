@@ -26,7 +26,7 @@ from scipy import sparse
 from sparsenet.core.machine import available_memory
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import Rows, by_row
-from sparsenet.data.point_file import PointFile
+from sparsenet.data.point_file import StoredPoints
 from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision
 
@@ -291,7 +291,7 @@ def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
 
 def is_sparse(X: Any) -> bool:
     """Return whether X, a matrix or a file of points, is stored as a sparse matrix."""
-    return not X.is_dense if isinstance(X, PointFile) else bool(sparse.issparse(X))
+    return not X.is_dense if isinstance(X, StoredPoints) else bool(sparse.issparse(X))
 
 
 def count_nonzero(X: Any) -> int:

@@ -19,7 +19,7 @@ from sparsenet.core.memory import check_width
 from sparsenet.core.parted_matrix import PartedMatrix
 from sparsenet.core.ranked import best_first, share_right
 from sparsenet.core.rows import Rows, RowSource
-from sparsenet.data.point_file import PointFile
+from sparsenet.data.point_file import StoredPoints
 from sparsenet.features.kinds import MIN_ROWS, detect_kind, warn_of_dominant_column, warn_of_vanished_columns
 from sparsenet.features.part_scaling import PARTS, PartScaling, ScaledPart
 from sparsenet.features.scaled_file import scaled_file
@@ -62,7 +62,7 @@ def scaled(
     elif choice == "mixed":
         check_width(X.shape[1], BYTES_TO_FIT_MIXED, of_threads=False)
     kind = detect_kind(X) if choice == "auto" else None
-    if isinstance(X, PointFile) and "mixed" in (choice, kind):
+    if isinstance(X, StoredPoints) and "mixed" in (choice, kind):
         raise ValueError(
             "normalize='mixed', for amounts next to categories, sorts all values by column, which needs the points in "
             "memory: leave out cache, or set normalize='rows'"
@@ -78,7 +78,7 @@ def scaled(
         if is_sparse(X):
             warn_of_dominant_column(X, names)
         scaling = Scaling("rows")
-    points: RowSource = scaled_file(X, scaling) if isinstance(X, PointFile) else scaling.apply(X)
+    points: RowSource = scaled_file(X, scaling) if isinstance(X, StoredPoints) else scaling.apply(X)
     warn_of_vanished_columns(X, scaling, points, names)
     return scaling, points
 

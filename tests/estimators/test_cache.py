@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import CheckpointError, ExtremeClassifier
+from sparsenet import BlendClassifier, CheckpointError, ExtremeClassifier, TreeClassifier
 from sparsenet.data import iter_batches, streamed_rows
 
 RNG = np.random.default_rng(0)
@@ -38,7 +39,20 @@ def assert_same(a: Any, b: Any) -> None:
     assert about == about_other
 
 
-MODELS: dict[str, Callable[..., Any]] = {"network": network}
+def tree(**parameters: Any) -> TreeClassifier:
+    """Make a tree whose upper nodes do not fit into a task, and are read part by part."""
+    model = TreeClassifier(**{"random_state": 0, "n_jobs": 1} | parameters)
+    model._rules = lambda: replace(TreeClassifier._rules(model), call_entries=1000)  # type: ignore[method-assign]
+    return model
+
+
+def blend(**parameters: Any) -> BlendClassifier:
+    return BlendClassifier(
+        network=ExtremeClassifier(hidden=16, epochs=2), **{"random_state": 0, "n_jobs": 1} | parameters
+    )
+
+
+MODELS: dict[str, Callable[..., Any]] = {"network": network, "tree": tree, "blend": blend}
 each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.ranked import best_first
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix, by_row, transpose
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix, by_row, transpose
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.side_by_side import MAX_DENSE_CELLS, SideBySide, dense_ids, limit_dense
 from sparsenet.kernels.types import F32, F64, I32, I64
@@ -217,7 +217,7 @@ class Neighbors:
         kernels.shortlist(*_arrays(weights), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
 
-    def leave_one_out_weights(self, points: Rows, sample: I64, k: int, threads: int) -> Rows:
+    def leave_one_out_weights(self, points: RowSource, sample: I64, k: int, threads: int) -> Rows:
         """Compute `vote_weights` for a sample of the training points, each without itself."""
         return self._vote_weights(*self._nearest_others(points, sample, k, threads), self.power)
 
@@ -251,7 +251,7 @@ class Neighbors:
             found[power] = find_hits(truth, best_first(shares, n_ranks, labels)[0], n_ranks).ndcg_of_points(n_ranks)
         return found
 
-    def _nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
+    def _nearest_others(self, points: RowSource, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of training points; each point is excluded from its own neighbors."""
         queries = points.take(sample)
         near, products = self.nearest(queries, k + 1 + (k if self.n_centroids else 0), threads)

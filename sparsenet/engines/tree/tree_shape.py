@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.centroids import SUM_BYTES, centroids, lengths
-from sparsenet.core.rows import Rows, transpose
+from sparsenet.core.rows import Rows, RowSource, transpose
 from sparsenet.kernels.types import I32, I64
 
 #: Maximum children of a node, which the kernels train side by side.
@@ -45,7 +45,7 @@ def bytes_per_feature(n_labels: int, threads: int) -> float:
 
 
 def grow(
-    points: Rows, labels: Rows, seed: int, threads: int, *, centroid_features: int = 128, n_rounds: int = 5
+    points: RowSource, labels: Rows, seed: int, threads: int, *, centroid_features: int = 128, n_rounds: int = 5
 ) -> Shape:
     """Grow a tree by balanced spherical 2-means of the label centroids, from the top down.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparsenet.kernels.numba.numba_cells import search_cells
-from sparsenet.kernels.numba.numba_dual import dual_train
+from sparsenet.kernels.numba.numba_dual import dual_pass, dual_train, shuffle_order
 from sparsenet.kernels.numba.numba_inference import predict_topk
 from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels.numba.numba_lsh import (
@@ -25,7 +25,7 @@ from sparsenet.kernels.numba.numba_sparse import csr_matmul, pair_dot, spread_po
 from sparsenet.kernels.numba.numba_text import join_texts, text_features, text_room
 from sparsenet.kernels.numba.numba_tree_grow import split_sets
 from sparsenet.kernels.numba.numba_tree_search import search_tree
-from sparsenet.kernels.numba.numba_tree_train import train_nodes
+from sparsenet.kernels.numba.numba_tree_train import node_slacks, train_nodes
 from sparsenet.kernels.numba.numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "count_slots",
     "csr_matmul",
     "decode_rows",
+    "dual_pass",
     "dual_train",
     "encode_rows",
     "has_bf16",
@@ -54,6 +55,7 @@ __all__ = [
     "matmul",
     "nearest_points",
     "neighbor_votes",
+    "node_slacks",
     "pair_dot",
     "parse_svmlight",
     "parse_xmc",
@@ -65,6 +67,7 @@ __all__ = [
     "set_isa",
     "sgd_rows",
     "shortlist",
+    "shuffle_order",
     "softmax_gradient",
     "split_sets",
     "spread_postings",
