@@ -31,21 +31,26 @@ from sparsenet.data.sparse import Reader, parsed_blocks
 
 #: Bytes at each end of a text that its fingerprint covers, with its size and time.
 END_BYTES = 1 << 16
+#: How a text is read by default.
+AS_FOUND = Options()
 #: Numbers of a dense matrix that are converted at a time.
 NUMBERS_AT_A_TIME = 1 << 20
 
 
-def stored_text(path: str, folder: str | os.PathLike[str], verbose: bool | None = None) -> Dataset:
+def stored_text(
+    path: str, folder: str | os.PathLike[str], verbose: bool | None = None, options: Options = AS_FOUND
+) -> Dataset:
     """Return the points of an XMC or svmlight file, read from the cache folder, and its labels.
 
     A source that changed after its conversion is an error.
     """
     source = os.path.realpath(path)
-    name = hashlib.sha256(os.fsencode(source)).hexdigest()[:8]
+    read_as = repr((source, options.format, options.n_features, options.n_labels))
+    name = hashlib.sha256(os.fsencode(read_as)).hexdigest()[:8]
     place = Path(folder) / f"{Path(path).name}-{name}.points"
     about = {"source": source, **_fingerprint(source)}
     if not place.exists():
-        _convert_text(source, place, about, verbose)
+        _convert_text(path, place, about, verbose, options)
     points = StoredPoints(place)
     if points.about != about:
         problem = f"was changed after its points were stored: remove {place} to store them again"
@@ -67,14 +72,14 @@ def _fingerprint(path: str) -> dict[str, Any]:
         }
 
 
-def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool | None) -> None:
+def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool | None, options: Options) -> None:
     with (
         PointWriter(place) as writer,
         parts_done(max(about["size"], 1), f"storing {Path(path).name}", verbose) as on_bytes,
         open_source(path, on_bytes) as source,
     ):
         found, reader = _Found(), None
-        for reader in parsed_blocks(source, Options()):
+        for reader in parsed_blocks(source, options):
             found.take(reader, writer, all_rows=False)
         assert reader is not None  # an empty file has raised
         reader.finish()

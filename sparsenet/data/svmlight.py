@@ -94,6 +94,8 @@ class SvmlightReader:
 
     def width(self, ids: NDArray[np.int32]) -> int:
         """Return the number of features, given the first ids and the largest ones."""
+        if self._options.n_features is not None:
+            return self._options.n_features
         self._features.check(self._path, ids)
         return int(ids.max(initial=-1)) + 1
 

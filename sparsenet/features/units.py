@@ -61,15 +61,9 @@ def scaled(
         check_width(X.shape[1], BYTES_TO_DETECT_KIND, of_threads=False)
     elif choice == "mixed":
         check_width(X.shape[1], BYTES_TO_FIT_MIXED, of_threads=False)
-    kind = detect_kind(X) if choice == "auto" else None
-    if isinstance(X, StoredPoints) and "mixed" in (choice, kind):
-        raise ValueError(
-            "normalize='mixed', for amounts next to categories, sorts all values by column, which needs the points in "
-            "memory: leave out cache, or set normalize='rows'"
-        )
     if choice != "auto":
         scaling = Scaling.learn(X, choice)
-    elif kind == "table":
+    elif (kind := detect_kind(X)) == "table":
         scaling = _choose_table_scaling(X, labels, *Scaling.of_table(X), seed, threads)
     elif kind == "mixed":
         check_width(X.shape[1], BYTES_TO_FIT_MIXED, of_threads=False)
