@@ -101,10 +101,8 @@ class Scaling:
     @classmethod
     def of_mixed(cls, X: Any) -> Scaling:
         """Fit the scaling of amounts mixed with sparse columns, ``"mixed"``."""
-        n, parts = X.shape[0], [_of_columns(columns) for columns in _column_groups(X)]
-        are_amounts, lengths, lift, means, deviation, squares = (
-            np.concatenate(own) for own in zip(*parts, strict=True)
-        )
+        n, parts = X.shape[0], zip(*map(_of_columns, _column_groups(X)), strict=True)
+        are_amounts, lengths, lift, means, deviation, squares = map(np.concatenate, parts)
         is_centred = (means != 0) & ~_is_constant(means, deviation, n)
         centre = np.where(is_centred, means, 0.0)
         typical = np.sqrt(squares / np.maximum(lengths, 1))
