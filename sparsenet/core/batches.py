@@ -109,9 +109,13 @@ class Batcher:
     def __len__(self) -> int:
         return -(-len(self._features) // self._size)
 
+    def order(self, epoch: int) -> I64:
+        """Return the points in the order of an epoch."""
+        return np.random.default_rng((self._seed, epoch)).permutation(len(self._features))
+
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch, starting with number `first`; each is valid until the next is drawn."""
-        order = np.random.default_rng((self._seed, epoch)).permutation(len(self._features))
+        order = self.order(epoch)
         for b in range(first, len(self)):
             points = order[b * self._size : (b + 1) * self._size]
             features = self._features.take(points)

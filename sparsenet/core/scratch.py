@@ -34,6 +34,9 @@ class Scratch(Protocol):
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
 
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name."""
+
     def drop(self, prefix: str) -> None:
         """Forget all names that begin with `prefix`."""
 
@@ -51,6 +54,10 @@ class MemoryScratch:
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
         return self._held[name]
+
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name."""
+        return self._held.pop(name)
 
     def drop(self, prefix: str) -> None:
         """Forget all names that begin with `prefix`."""
@@ -87,6 +94,12 @@ class FolderScratch:
             _mapped[key] = found = _read(Path(self.folder, name))
         return found
 
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return copies of the arrays of a file, and delete the file."""
+        found = tuple(array.copy() for array in self.get(name))
+        self.drop(name)
+        return found
+
     def drop(self, prefix: str) -> None:
         """Delete the files whose names begin with `prefix`."""
         for path in Path(self.folder).glob(f"{prefix}*"):
@@ -103,12 +116,23 @@ def put_rows(scratch: Scratch, name: str, rows: RowSource) -> None:
     scratch.put(name, rows.indptr, rows.indices[:n], rows.data[:n], np.array([rows.width]))
 
 
-def get_rows(scratch: Scratch, name: str) -> RowSource:
-    """Return the rows that were kept under a name."""
+def get_rows(scratch: Scratch, name: str) -> Rows:
+    """Return the rows in memory that were kept under a name."""
+    return _rows_of(*scratch.get(name))
+
+
+def get_source(scratch: Scratch, name: str) -> RowSource:
+    """Return the rows, in memory or on disk, that were kept under a name."""
     found = scratch.get(name)
-    if len(found) == 1:
-        return cast(RowSource, found[0])
-    indptr, indices, data, width = found
+    return cast(RowSource, found[0]) if len(found) == 1 else _rows_of(*found)
+
+
+def take_rows(scratch: Scratch, name: str) -> Rows:
+    """Return the rows of a name to keep, and forget the name."""
+    return _rows_of(*scratch.take(name))
+
+
+def _rows_of(indptr: Any, indices: Any, data: Any, width: Any) -> Rows:
     return Rows(indptr, indices, data, int(width[0]))
 
 

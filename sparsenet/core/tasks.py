@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
+import numpy as np
+
 from sparsenet.core.scratch import MemoryScratch, Scratch
+from sparsenet.kernels.types import I64
 
 OnDone = Callable[[int], object]
 
@@ -36,6 +39,9 @@ class TaskRunner(Protocol):
 
     def session(self) -> AbstractContextManager[Session]:
         """Open a session; its shared arrays are gone at its end."""
+
+    def task_threads(self, threads: int) -> int:
+        """Return the threads of each task, if this process may use so many."""
 
 
 class _HereSession:
@@ -63,5 +69,27 @@ class Here:
         """Open a session."""
         yield _HereSession()
 
+    def task_threads(self, threads: int) -> int:
+        """Return the threads of each task: all, since one task runs at a time."""
+        return threads
+
 
 HERE = Here()
+
+
+def grouped(bounds: I64, before: I64, min_work: int, min_items: int) -> Iterator[tuple[int, int]]:
+    """Group consecutive ranges so that each task has enough work and items.
+
+    Range i has the items from ``bounds[i]`` to ``bounds[i + 1] - 1``; `before` counts the work before each range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(grouped(np.arange(6), np.array([0, 5, 6, 7, 12, 13]), min_work=6, min_items=1))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    first = 0
+    while first < len(bounds) - 1:
+        enough = int(np.searchsorted(before, before[first] + min_work))
+        last = max(enough, int(np.searchsorted(bounds, bounds[first] + min_items)))
+        yield first, (first := min(last, len(bounds) - 1))

@@ -76,12 +76,15 @@ class Workers:
 
 
 @contextmanager
-def task_runner(executor: Any) -> Iterator[TaskRunner]:
-    """Return where tasks run: this process for None, else the workers of an executor or `Workers`."""
+def task_runner(executor: Any, threads: int | None = None) -> Iterator[TaskRunner]:
+    """Return where tasks run: this process for None, else the workers of an executor or `Workers`.
+
+    There, a task has `threads` threads, one by default.
+    """
     if executor is None:
         yield HERE
         return
-    pool = _Pool(executor if isinstance(executor, Workers) else Workers(executor))
+    pool = _Pool(executor if isinstance(executor, Workers) else Workers(executor), threads or 1)
     try:
         yield pool
     finally:
@@ -91,8 +94,8 @@ def task_runner(executor: Any) -> Iterator[TaskRunner]:
 class _Pool:
     """The executor of `Workers`, which is made again when it breaks, if it was made here."""
 
-    def __init__(self, workers: Workers) -> None:
-        self.workers = workers
+    def __init__(self, workers: Workers, threads: int) -> None:
+        self.workers, self._threads = workers, threads
         made = workers.executor
         self._make = None if hasattr(made, "submit") else made
         self._executor: Executor = made if self._make is None else self._make()  # type: ignore[assignment]
@@ -106,6 +109,10 @@ class _Pool:
             yield _PoolSession(self, FolderScratch(folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def task_threads(self, threads: int) -> int:
+        """Return the threads of each task."""
+        return self._threads
 
     def submit(self, *call: Any) -> Future[Any]:
         """Send a call to a worker; a broken executor gives a failed future."""

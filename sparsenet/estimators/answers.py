@@ -36,7 +36,7 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
     n_jobs: Any
     normalize: str
     _fitted: Any
-    #: Initial k of the search for labels above a threshold; it grows for points that need more.
+    #: Initial k of the search for labels that reach a threshold; it grows for points that need more.
     _first_k = 16
     #: Extra labels to rank at first, in case some of the best k are excluded. A blend ranks at least 32 labels anyway.
     _spare = 16
@@ -114,10 +114,11 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         return p
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
-        """Predict the best class of each row, (n,), or all labels above `threshold`, in the form of y.
+        """Predict the best class of each row, (n,), or all labels whose probability is at least `threshold`.
 
-        `threshold` is 0.5 by default. The best value depends on the cost of a wrong label; for F1 it is often lower.
-        If the probabilities of a row sum to one, as under ``loss="softmax"``, at most one label exceeds 0.5.
+        Several labels come in the form of y. `threshold` is 0.5 by default. The best value depends on the cost of a
+        wrong label; for F1 it is often lower. If the probabilities of a row sum to one, as under ``loss="softmax"``,
+        hardly ever do two labels reach 0.5.
         """
         features, target = self._features(X), self._fitted.target
         if target.kind == "single":
@@ -131,14 +132,14 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
 
     def _likely(self, features: Rows, min_p: float) -> list[I32]:
-        """Return the labels of each point with a probability above `min_p`, best first."""
+        """Return the labels of each point with a probability of at least `min_p`, best first."""
         found = [np.empty(0, np.int32)] * len(features)
         waiting, k = np.arange(len(features)), min(self._first_k, len(self.classes_))
         while len(waiting):
             labels, p = self._best(features.take(waiting), k)
-            full = (p[:, -1] > min_p) & (k < len(self.classes_))
+            full = (p[:, -1] >= min_p) & (k < len(self.classes_))
             for i in np.flatnonzero(~full):
-                found[waiting[i]] = labels[i][p[i] > min_p]
+                found[waiting[i]] = labels[i][p[i] >= min_p]
             # Rank more labels for these points alone: the answer for a point must not depend on other points.
             waiting, k = waiting[full], min(4 * k, len(self.classes_))
         return found
@@ -185,10 +186,6 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
     def _threads(self) -> int:
         threads = n_jobs(self.n_jobs)
         return default_threads() if threads is None else threads
-
-    def _task_threads(self, executor: Any) -> int:
-        """Return the threads of a task: with an executor one, unless `n_jobs` is a number."""
-        return self._threads() if executor is None or n_jobs(self.n_jobs) is not None else 1
 
     def _features(self, X: Any) -> Rows:
         check_is_fitted(self)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet.core.memory import arrays_of
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import check_features
-from sparsenet.engines.network import network_arrays, sizing
+from sparsenet.engines.network import network_arrays, onnx_graph, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
@@ -356,6 +356,17 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         check_is_fitted(self)
         settings: dict[str, Any] = {"recall": recall, "sample": sample, "examples": examples}
         return Predictor(self, k=k, candidates=candidates, postings=postings, **settings)
+
+    def to_onnx(self, path: str | os.PathLike[str], k: int = 5) -> None:
+        """Write the network as an ONNX model from dense features to its k best classes, for other runtimes.
+
+        The input is ``X``, float32 (n, d) and unscaled. The outputs are ``classes`` (n, k), best first, ``labels``,
+        their positions in `classes_`, and ``probabilities``; ties go to the smaller position. Classes that are no
+        numbers become strings. The runtime does not check for NaN. Only networks trained with ``wide=False`` can be
+        written. Needs the package onnx: ``pip install 'sparsenet[onnx]'``.
+        """
+        check_is_fitted(self)
+        onnx_graph.write(self._fitted, path, k)
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
         self._check_unchanged()

@@ -61,7 +61,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     Parameters
     ----------
     method : {"auto", "boosting", "linear", "blend", "network", "tree"}
-        ``"auto"`` trains all affordable models on nine tenths of the rows and compares them on 500 to 5,000 held-out
+        ``"auto"`` trains all affordable models on nine tenths of the rows and compares them on 800 to 5,000 held-out
         rows. On small tables, it holds out up to all rows, in five parts. Two models are averaged if that is better.
         The best model is trained again on all rows if a twentieth or more was held out. A name trains that model
         alone. ``"boosting"`` and ``"linear"`` need exactly one class for each row.
@@ -210,7 +210,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         exclusive = bool((np.diff(labels.indptr) == 1).all()) and target.kind == "single"
         times = None if encoder.history is None else np.nan_to_num(encoder.history.times(frame), nan=-np.inf)
         whole = Labelled(points, labels, times)
-        parts = options.holdout.draw(len(points), seed, times)
+        parts = options.draw(labels, seed, times)
         training = MemberTraining(options, labels.width, exclusive, seed, threads)
         dropped, names = choose_numbers(training, whole, parts, NumberFeatures.of(encoder))
         is_category, sets = choose_sets(training, whole, parts)

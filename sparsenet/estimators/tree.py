@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import MAX_WIDTH, choice, integer, optional, real, switch
+from sparsenet.core.validation import MAX_WIDTH, choice, integer, n_jobs, optional, real, switch
 from sparsenet.core.workers import task_runner
 from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.reports import check_callbacks
@@ -24,7 +24,7 @@ from sparsenet.engines.tree.tree_effects import tree_effects
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.explaining import Effects
-from sparsenet.estimators.point_sources import checked_points, training_points
+from sparsenet.estimators.point_sources import checked_points, refuse_both, training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
@@ -159,13 +159,12 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             Stores the points there once, in about 6 bytes a number, and reads them from there, so that they need not
             fit into memory. The model is the same. X may then also be an iterable of batches ``(X, y)``.
         """
-        if cache is not None and executor is not None:
-            raise ValueError("cache and executor are both set, but only this process can read the cache: leave one out")
+        refuse_both(cache, executor)
         if check_callbacks(callbacks):
             raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
-        rules, threads, normalize = self._check(), self._task_threads(executor), self.normalize
+        rules, threads, normalize = self._check(), self._threads(), self.normalize
         verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
-        with all_or_nothing(self), task_runner(executor) as runner:
+        with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
             X, y = training_points(X, y, cache=cache, verbose=verbose)
             X = checked_points(self, X)
             target, labels = Target.learn(y)

@@ -41,7 +41,7 @@ WHY_SCALED = {
     "together": "X is a table, and near points share more labels than after standardising its columns",
 }
 #: Bound of scaled values: far beyond any training point, and far below an overflow of float32 in a layer.
-_MAX_SCALED = 1e12
+MAX_SCALED = 1e12
 #: Sums of squares below this may have underflowed: the smallest normal float64 is 2**-1022.
 SMALLEST_SQUARES = 2.0**-900
 #: Values below 2**SMALL_EXPONENT are multiplied by a power of two before they are squared.
@@ -168,7 +168,7 @@ class Scaling:
         scaled, done = np.empty((n, d), np.float32), 0
         for part in _blocks(X):
             end = done + len(part)
-            scaled[done:end] = np.clip((part - self.centre) * self.factor, -_MAX_SCALED, _MAX_SCALED)
+            scaled[done:end] = np.clip((part - self.centre) * self.factor, -MAX_SCALED, MAX_SCALED)
             done = end
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
@@ -189,7 +189,7 @@ class Scaling:
             part = part + sparse.csr_array((np.tile(scaled_zeros, n), np.tile(amounts, n), starts), part.shape)
             indptr.append(indptr[-1][-1] + part.indptr[1:].astype(np.int64))
             indices.append(part.indices.astype(np.int32, copy=False))
-            values.append(np.clip(part.data, -_MAX_SCALED, _MAX_SCALED).astype(np.float32))
+            values.append(np.clip(part.data, -MAX_SCALED, MAX_SCALED).astype(np.float32))
         return Rows(np.concatenate(indptr), np.concatenate(indices), np.concatenate(values), X.shape[1])
 
     @cached_property

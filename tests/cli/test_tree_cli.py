@@ -149,6 +149,15 @@ class TestUse:
         assert len(rows) == 200
         assert min(probabilities) >= 0.5
 
+    def test_threshold_gives_the_answers_of_predict(self, folder: Path, model: Path) -> None:
+        held, tree = read_xmc(folder / "test.txt"), TreeClassifier.load(model)
+        lowest = float(tree.topk_numbers(held.X, 1)[1][0, 0])  # labels of exactly this probability are kept
+        asked = ["--k", N_LABELS, "--threshold", repr(lowest), "--format", "jsonl"]
+        done = run("predict", model, folder / "test.txt", *asked)
+        rows = [sorted(json.loads(line)["labels"]) for line in done.stdout.splitlines()]
+        assert rows == [own.nonzero()[0].tolist() for own in tree.predict(held.X, threshold=lowest).toarray()]
+        assert rows[0]
+
     def test_exclude_seen_leaves_out_known_items(self, tmp_path: Path) -> None:
         (tmp_path / "train.txt").write_text("8 4 4\n" + "1 0:1\n0 1:1\n3 2:1\n2 3:1\n" * 2)
         train(tmp_path / "train.txt", tmp_path / "m")

@@ -25,7 +25,6 @@ def test_returns_rows_as_they_were(scratch):
     rows = Rows(np.array([0, 2, 3]), np.array([4, 1, 0], np.int32), np.array([1, 2, 3], np.float32), 9)
     put_rows(scratch, "rows", rows)
     found = get_rows(scratch, "rows")
-    assert isinstance(found, Rows)
     assert found.width == 9
     np.testing.assert_array_equal(found.indices, rows.indices)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import TreeClassifier, Workers
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, Workers
 from sparsenet.engines.tree import train_levels
 from sparsenet.engines.tree.machines import Rules
 from tests.support import pool_tasks
@@ -62,6 +62,23 @@ def test_a_tree_is_the_same_if_a_worker_is_killed(usual, tmp_path, monkeypatch):
     monkeypatch.setattr(train_levels, "route", pool_tasks.route_once_dying)
     assert_same_tree(tree(executor=processes), usual)
     assert (tmp_path / "died").exists()
+
+
+@pytest.mark.parametrize("network", ["drop", None])
+def test_a_blend_is_the_same_on_processes(network, tmp_path):
+    def fitted(**how):
+        own = {"hidden": 8, "epochs": 1} if network is None else None
+        model = BlendClassifier(random_state=0, n_jobs=1, network=ExtremeClassifier(**own) if own else network)
+        return model.fit(POINTS[:1500], LABELS[:1500], **how)
+
+    usual = fitted()
+    with processes(2) as pool:
+        found = fitted(executor=Workers(pool, scratch=tmp_path))
+    assert_same_tree(found.tree_, usual.tree_)
+    assert found.choices_ == usual.choices_
+    for a, b in zip(found.topk(POINTS[1500:1700], 5), usual.topk(POINTS[1500:1700], 5), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_failed_fit_on_workers_leaves_the_model_unchanged(tmp_path):

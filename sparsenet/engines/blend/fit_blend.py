@@ -10,12 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sparsenet.core.memory import own_bytes
+from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows, loaded
 from sparsenet.core.seeds import run_seed
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
+from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
 from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
@@ -169,6 +174,9 @@ def fit_and_measure(
     started: float | None = None,
     held_out: BlendHoldout | None = None,
     callbacks: Sequence[Callback] = (),
+    shared: Sequence[NDArray[Any]] = (),
+    held: Mapping[str, int] | None = None,
+    runner: TaskRunner = HERE,
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on a hold-out.
 
@@ -182,8 +190,12 @@ def fit_and_measure(
         The hold-out; drawn by default.
     callbacks : sequence of Callback
         For the training of the final network.
+    shared, held :
+        Memory of the caller: arrays that are not counted, and bytes that are, as for `fit_network.fit`.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
+    runner : TaskRunner
+        Where the tasks of trees and neighbors run; the network is trained in this process.
     """
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
@@ -199,11 +211,22 @@ def fit_and_measure(
     if network_options is not None and resume and checkpoint is not None:
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
+    held = {**(held or {}), "points": own_bytes(points, shared)}
+    check_parts(
+        *(points, held),
+        beam=options.rules.wrong_ways,
+        k=k,
+        memory_limit=None if network_options is None else network_options.memory_limit,
+        shown=network_options is None and is_wanted(options.verbose),  # a network announces all parts
+    )
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
-    tree = fit_tree.fit(_without(held_out.without, points), options.rules, verbose=options.verbose, **how)
+    own_points, verbose = _without(held_out.without, points), options.verbose
+    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
-        neighbors, choices = Neighbors.learn(loaded(points[0]), points[1], k, seed=seed, threads=threads)
+        loaded_points = loaded(points[0]), points[1]
+        neighbors, choices = Neighbors.learn(*loaded_points, k, seed=seed, threads=threads, runner=runner)
+        del loaded_points
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
@@ -211,6 +234,7 @@ def fit_and_measure(
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
     about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
+    held |= bytes_of_parts(tree, neighbors, points)
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -221,7 +245,8 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=[array for rows in points for array in rows.arrays()],
+                shared=[*(array for rows in points for array in rows.arrays()), *shared],
+                held=held,
                 callbacks=callbacks,
                 **how,
             )
@@ -238,7 +263,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, **how)
+            measured = _unbiased(fitted, points, held_out, options, runner=runner, **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -263,7 +288,14 @@ class InterruptedBlend(KeyboardInterrupt):
 
 
 def _unbiased(
-    fitted: FittedBlend, points: Points, held_out: BlendHoldout, options: BlendOptions, *, seed: int, threads: int
+    fitted: FittedBlend,
+    points: Points,
+    held_out: BlendHoldout,
+    options: BlendOptions,
+    *,
+    seed: int,
+    threads: int,
+    runner: TaskRunner,
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
@@ -279,7 +311,7 @@ def _unbiased(
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
         network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
         fitted = replace(fitted, network=network)
-    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
+    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner)
     return replace(fitted, tree=tree)
 
 

@@ -86,7 +86,7 @@ def fit(
     check_method(options.method, left_out, exclusive=exclusive)
     methods = [options.method] if options.method != "auto" else [each for each in METHODS if each not in left_out]
     if not can_decide(parts, labels):
-        method = methods[0] if options.method != "auto" or len(labels) >= options.holdout.min_rows else methods[-3]
+        method = methods[0] if options.method != "auto" or len(labels) >= options.turns.fewest else methods[-3]
         (member,) = training.train([method], whole)
         why = f"{method}: too few rows to hold some out"
         return member, {} if options.method != "auto" else {"method": Decision(method, why, tuple(methods))}, None
@@ -164,7 +164,7 @@ def _final(
     parts: list[Holdout],
 ) -> Member:
     """Return the chosen models, trained on all rows if many were held out."""
-    if len(parts) == 1 and len(parts[0].held) < training.options.holdout.retrain_share * len(whole.points):
+    if len(parts) == 1 and len(parts[0].held) < training.options.retrain_share * len(whole.points):
         members = [measured[method].member for method in chosen]
     else:
         by_method: dict[str, Member] = {}

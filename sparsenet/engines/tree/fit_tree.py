@@ -10,6 +10,7 @@ import numpy as np
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows, RowSource, sum_of_squares
+from sparsenet.core.scratch import put_rows
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.restricting import restricted
@@ -115,7 +116,7 @@ def fit(
     target, scaling, seen :
         Kept with the result; by default labels are column numbers and features are unscaled.
     runner : TaskRunner
-        Where the tasks run, on `threads` threads each; this process by default.
+        Where the tasks run; this process by default.
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
@@ -123,9 +124,12 @@ def fit(
     if scaling is None or scaling.kind == "none":
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)
-    shape = grow(features, labels, seed, threads)
-    with parts_done(1, f"{len(features):,} points", verbose) as on_progress, runner.session() as session:
-        levels = train(session, shape, features, labels, rules, seed, threads, on_progress)
+    with runner.session() as session:
+        put_rows(session.scratch, "points", features)
+        threads = runner.task_threads(threads)
+        shape = grow(session, features, labels, seed, threads)
+        with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
+            levels = train(session, shape, features, labels, rules, seed, threads, on_progress)
     return FittedTree(shape, levels, rules.cost, target, scaling or Scaling("none"), seen)
 
 

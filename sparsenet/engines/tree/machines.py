@@ -14,6 +14,8 @@ from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
 from sparsenet.engines.tree.tree_shape import CHILDREN
 from sparsenet.kernels.types import F32, I8, I32, I64
 
+#: Bytes for each point and node that it reaches: its number and the mask of its children there.
+ROUTING_BYTES = 6
 #: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
 #: `Rules.others` and `Rules.rarity` for few labels per point, and the fraction of both for frequent labels. They

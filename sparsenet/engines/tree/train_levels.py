@@ -14,8 +14,8 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, RowSource, squares
-from sparsenet.core.scratch import Scratch, get_rows, put_rows
-from sparsenet.core.tasks import Session
+from sparsenet.core.scratch import Scratch, get_rows, get_source, put_rows
+from sparsenet.core.tasks import Session, grouped
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
 from sparsenet.engines.tree.tree_shape import Shape
@@ -62,12 +62,12 @@ def train(
 ) -> list[Level]:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
+    The session has the "points" in its scratch. `on_progress` receives the fraction of the work done since its last
+    call; all shares sum to 1.
     """
     squared = squares(points)
     if not np.isfinite(squared).all():
         raise ValueError("X contains values whose squares overflow float32: set normalize='rows' or 'columns'")
-    put_rows(session.scratch, "points", points)
     put_rows(session.scratch, "labels", labels)
     session.scratch.put("squares", squared)
     # Points reach all root nodes, then `wrong_ways` nodes of each level. This also estimates the work of a level.
@@ -99,7 +99,7 @@ def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
 def _train_level(session: Session, plan: LevelPlan, children: I64, share: float, on_progress: OnProgress) -> Level:
     entries = sum(session.run(route, [(plan, shard) for shard in range(plan.n_shards)]), np.zeros(1, np.int64))
     bounds, before = _ranges(len(children) - 1), np.append(0, np.cumsum(entries))
-    groups = list(_groups(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads))
+    groups = list(grouped(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads))
 
     def done(task: int) -> None:
         first, last = groups[task]
@@ -125,19 +125,10 @@ def _ranges(n_nodes: int) -> I64:
     return np.arange(n + 1) * n_nodes // n
 
 
-def _groups(bounds: I64, before: I64, min_entries: int, min_nodes: int) -> Iterator[tuple[int, int]]:
-    """Group ranges of nodes so that each task has enough work; `before` counts the entries before each range."""
-    first = 0
-    while first < len(bounds) - 1:
-        enough = int(np.searchsorted(before, before[first] + min_entries))
-        last = max(enough, int(np.searchsorted(bounds, bounds[first] + min_nodes)))
-        yield first, (first := min(last, len(bounds) - 1))
-
-
 def route(scratch: Scratch, plan: LevelPlan, shard: int) -> I64:
     """Find the nodes that a shard of the points reaches, and keep its arrivals; return the entries in each range."""
     begin = shard * plan.rules.shard_points
-    every, labels = get_rows(scratch, "points"), get_rows(scratch, "labels")
+    every, labels = get_source(scratch, "points"), get_rows(scratch, "labels")
     end = min(begin + plan.rules.shard_points, len(every))
     points = every.slice(begin, end)
     children, child_of_label = scratch.get(f"shape{plan.depth}")
@@ -184,7 +175,7 @@ def _arrivals(routed: I32, true_pairs: tuple[I64, I64], children: I64) -> tuple[
 
 def train_range(scratch: Scratch, plan: LevelPlan, first: int, last: int) -> Part:
     """Train the machines of a range of nodes."""
-    points, (squared,) = get_rows(scratch, "points"), scratch.get("squares")
+    points, (squared,) = get_source(scratch, "points"), scratch.get("squares")
     children = scratch.get(f"shape{plan.depth}")[0][first : last + 1]
     arrivals, children, seed = _gathered(scratch, plan, first, last), children - children[0], plan.seed + first
     if isinstance(points, Rows):
