@@ -634,7 +634,7 @@ def dual_pass(
 ) -> tuple[int, float]:
     """Do a part of a pass of `dual_train`, for points that are not all in memory.
 
-    The n points of the arguments are visited in their order, and are those of ``order[first : first + n]``. Those that
+    The arguments hold only the n points ``order[first : first + n]``, which are visited in this order. Points that
     violate optimality by more than `rest` move to ``order[kept : ...]``. weight (d + 1, 16), and the dual variables
     alpha (n, 16), change. Returns the end of the kept points and the largest violation.
     """
@@ -700,7 +700,7 @@ def train_nodes(
 def node_slacks(
     own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
 ) -> None:
-    """Compute the slacks of a node for `dual_pass`: n points reach it, of which ``own[c]`` belong to child c, (16,)."""
+    """Compute the slacks of a node for `dual_pass`: n points reach it, and ``own[c]`` of these belong to child c."""
 
 def search_tree(
     levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],

@@ -84,8 +84,7 @@ int64_t dual_pass(const DualProblem& problem, int64_t n, int64_t width, int32_t*
                   float rest, float stride, float* weight, float* alpha, float* violation) {
   std::vector<int32_t> local(n);
   for (int64_t i = 0; i < n; ++i) local[i] = static_cast<int32_t>(i);
-  const int64_t active =
-      kernels().dual_epoch(problem, width, n, local.data(), rest, stride, weight, alpha, violation);
+  const int64_t active = kernels().dual_epoch(problem, width, n, local.data(), rest, stride, weight, alpha, violation);
   std::vector<bool> is_active(n);
   for (int64_t i = 0; i < active; ++i) is_active[local[i]] = true;
   for (int64_t i = 0; i < n; ++i) {

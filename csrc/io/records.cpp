@@ -31,10 +31,14 @@ void widen(const uint8_t* from, int64_t count, double* out) {
 
 void decode_values(const uint8_t* from, int64_t bytes, int64_t count, double* out) {
   switch (bytes) {
-    case 2: return widen<uint16_t>(from, count, out);
-    case 4: return widen<float>(from, count, out);
-    case 8: return widen<double>(from, count, out);
-    default: break;
+    case 2:
+      return widen<uint16_t>(from, count, out);
+    case 4:
+      return widen<float>(from, count, out);
+    case 8:
+      return widen<double>(from, count, out);
+    default:
+      break;
   }
   for (int64_t j = 0; j < count; ++j) out[j] = 1.0;
 }
@@ -50,10 +54,14 @@ uint8_t* narrow(const double* from, int64_t count, uint8_t* out) {
 
 uint8_t* encode_values(const double* from, int64_t bytes, int64_t count, uint8_t* out) {
   switch (bytes) {
-    case 2: return narrow<uint16_t>(from, count, out);
-    case 4: return narrow<float>(from, count, out);
-    case 8: return narrow<double>(from, count, out);
-    default: return out;
+    case 2:
+      return narrow<uint16_t>(from, count, out);
+    case 4:
+      return narrow<float>(from, count, out);
+    case 8:
+      return narrow<double>(from, count, out);
+    default:
+      return out;
   }
 }
 
@@ -117,7 +125,8 @@ int64_t decode_rows(const uint8_t* records, const int64_t* starts, int64_t n, co
                      indices + at, values + at))
         continue;
       int64_t known = first.load();
-      while (i < known && !first.compare_exchange_weak(known, i)) {}
+      while (i < known && !first.compare_exchange_weak(known, i)) {
+      }
       return;
     }
   });

@@ -2,7 +2,7 @@
 //
 // An id is stored as its gap: the difference from the id before it, minus 1, or the first id itself. A gap below 2^15
 // is one unit. A larger one is two: its high bits with the top bit set, then its low 16 bits. Values of 0 bytes are all
-// 1; those of 2 bytes are whole numbers; those of 4 and 8 bytes are floating point.
+// 1, of 2 bytes whole numbers, of 4 and 8 bytes floating point.
 #pragma once
 
 #include <cstdint>

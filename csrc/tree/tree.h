@@ -59,7 +59,7 @@ struct NodeClassifiers {
 std::vector<NodeClassifiers> train_nodes(Csr points, int64_t n_features, const float* squares, NodePoints node_points,
                                          ErrorCosts costs, DualRules rules, float min_weight, int threads);
 
-// Computes the slacks of the 16 children of a node that n points reach, of which own[c] belong to child c.
+// Computes the slacks of the 16 children of a node. n points reach the node, and own[c] points belong to child c.
 void node_slacks(const int64_t* own, int64_t n, int64_t n_children, ErrorCosts costs, float* positive, float* negative);
 
 // Searches the tree with a beam. Writes the names of the k best leaves of each point and the logarithms of their

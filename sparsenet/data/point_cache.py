@@ -108,7 +108,7 @@ class _Found:
             self._note(rows)
 
     def _note(self, rows: RowArrays) -> None:
-        """Keep the labels, the first ids, and the two largest ids, which tell whether one looks mistyped."""
+        """Keep the labels, the first ids, and the two largest ids, to find a mistyped one."""
         self.labels.append(rows.labels)
         self.label_sizes.append(np.diff(rows.label_indptr))
         if len(rows.indices):

@@ -93,7 +93,7 @@ class StreamedRows:
         return READ_BYTES * ENTRIES_AT_A_TIME
 
     def checksum(self) -> int:
-        """Return a checksum of all rows, from that of the file."""
+        """Return a checksum of all rows, derived from the file's."""
         return self.file.checksum if self.numbers is None else zlib.crc32(self.numbers.data, self.file.checksum)
 
     def check(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Scale the points of a file into another file, from which training reads them."""
+"""Scale the points of a file into another file, which training reads."""
 
 from __future__ import annotations
 

@@ -43,13 +43,11 @@ def check_parts(
         Whether to print the bytes.
     """
     features, labels = points
-    entries = 8 * features.n_entries
+    entries = 8 * features.n_entries * (1 if isinstance(features, Rows) else 2)  # those on disk are copied
     needed = {
         **{purpose: size for purpose, size in held.items() if size},
         "routing": ROUTING_BYTES * len(features) * beam,
-        "neighbors": 0
-        if k == 0
-        else entries * (1 if isinstance(features, Rows) else 2) + 4 * len(labels.indices) + 12 * features.width,
+        "neighbors": 0 if k == 0 else entries + 4 * len(labels.indices) + 12 * features.width,
     }
     limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
     problem = announce(needed, limit, is_given=memory_limit is not None, shown=shown)
