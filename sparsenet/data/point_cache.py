@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sparsenet.core.matrices import check_structure
+from sparsenet.core.matrices import check_pointers, check_structure
 from sparsenet.core.progress import parts_done
 from sparsenet.core.validation import check_features
 from sparsenet.data.arrays import RowArrays
@@ -122,9 +122,11 @@ class _Found:
 def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None = None) -> StoredPoints:
     """Return the points of a CSR matrix or array, which may be mapped into memory, read from the cache folder."""
     is_sparse = bool(sparse.issparse(X))  # a plain bool, so that mypy does not narrow X
-    if is_sparse:
+    if is_sparse and X.format != "csr":
         check_structure("X", X)
         X = X.tocsr()
+    elif is_sparse:
+        check_pointers("X", X, X.shape[0])  # ids are checked block by block: reading all would map all pages
     arrays = [X.indptr, X.indices, X.data] if is_sparse else [X]
     n_numbers = X.nnz if is_sparse else X.size
     digest = hashlib.sha256(repr([X.shape, *((array.dtype.str, array.shape) for array in arrays)]).encode())
