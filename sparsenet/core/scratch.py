@@ -9,12 +9,12 @@ import struct
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 
 #: Arrays begin at multiples of this many bytes.
 ALIGNMENT = 64
@@ -122,15 +122,24 @@ def _unmap_deleted() -> None:
         _groups.discard(group)
 
 
-def put_rows(scratch: Scratch, name: str, rows: Rows) -> None:
-    """Keep rows under a name."""
+def put_rows(scratch: Scratch, name: str, rows: RowSource) -> None:
+    """Keep rows under a name; rows on disk stay there, and only this process can read them."""
+    if not isinstance(rows, Rows):
+        scratch.put(name, cast(Any, rows))
+        return
     n = rows.indptr[-1]
     scratch.put(name, rows.indptr, rows.indices[:n], rows.data[:n], np.array([rows.width]))
 
 
 def get_rows(scratch: Scratch, name: str) -> Rows:
-    """Return the rows that were kept under a name."""
+    """Return the rows in memory that were kept under a name."""
     return _rows_of(*scratch.get(name))
+
+
+def get_source(scratch: Scratch, name: str) -> RowSource:
+    """Return the rows, in memory or on disk, that were kept under a name."""
+    found = scratch.get(name)
+    return cast(RowSource, found[0]) if len(found) == 1 else _rows_of(*found)
 
 
 def take_rows(scratch: Scratch, name: str) -> Rows:

@@ -22,7 +22,7 @@ from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.point_sources import labelled_points, query_points
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.part_scaling import PartScaling
-from sparsenet.features.targets import Points, check_points
+from sparsenet.features.targets import LoadedPoints, check_points
 from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision
@@ -81,7 +81,7 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         """Keep scores on validation points in `validation_` of a tree or blend, for `save`."""
         self._fitted = replace(self._fitted, validation=dict(scores))
 
-    def _validated(self, held: Points | None, ranks: tuple[int, ...] = RANKS) -> Self:
+    def _validated(self, held: LoadedPoints | None, ranks: tuple[int, ...] = RANKS) -> Self:
         """Measure the model on scaled validation points, if any."""
         if held is not None:
             points, truth = held

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.memory import arrays_of, bytes_in_memory, own_bytes
+from sparsenet.core.memory import bytes_in_memory, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, loaded
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import network_part
@@ -27,7 +27,7 @@ from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
-from sparsenet.engines.network.network_holdout import rows_of
+from sparsenet.engines.network.network_holdout import rows_of, selected
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Callback
 from sparsenet.engines.network.training.trainer import DivergenceError
@@ -224,7 +224,9 @@ def fit_and_measure(
     tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
-        neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads, runner=runner)
+        loaded_points = loaded(points[0]), points[1]
+        neighbors, choices = Neighbors.learn(*loaded_points, k, seed=seed, threads=threads, runner=runner)
+        del loaded_points
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
@@ -243,7 +245,7 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=[*arrays_of(*points), *shared],
+                shared=[*(array for rows in points for array in rows.arrays()), *shared],
                 held=held,
                 callbacks=callbacks,
                 **how,
@@ -319,7 +321,7 @@ def _unbiased(
 
 def _without(holdout: Holdout | None, points: Points) -> Points:
     """Return the points that are not held out."""
-    return points if holdout is None else rows_of(points, holdout.kept)
+    return points if holdout is None else selected(points, holdout.kept)
 
 
 def _combined(

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.ranked import best_first
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix, by_row, transpose
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix, by_row, transpose
 from sparsenet.core.scratch import Scratch, get_rows, put_rows, take_rows
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
@@ -225,7 +225,7 @@ class Neighbors:
         kernels.shortlist(*_arrays(weights), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
 
-    def leave_one_out_weights(self, points: Rows, sample: I64, k: int, threads: int) -> Rows:
+    def leave_one_out_weights(self, points: RowSource, sample: I64, k: int, threads: int) -> Rows:
         """Compute `vote_weights` for a sample of the training points, each without itself."""
         return self._vote_weights(*self._nearest_others(points.take(sample), sample, k, threads), self.power)
 

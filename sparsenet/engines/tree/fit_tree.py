@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparsenet.core.progress import parts_done
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource, sum_of_squares
 from sparsenet.core.scratch import put_rows
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.tree.level_checkpoint import LevelCheckpoint
@@ -155,7 +155,7 @@ def logits(scores: F32) -> F32:
     return found
 
 
-def _typical_length(points: Rows) -> float:
+def _typical_length(points: RowSource) -> float:
     """Return the root of the mean square of the points' lengths; 1 where all are empty."""
-    total = float(np.sum(np.square(points.data, dtype=np.float64)))
+    total = sum_of_squares(points)
     return math.sqrt(total / len(points)) if total > 0 else 1.0

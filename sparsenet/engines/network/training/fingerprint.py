@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.engines.network.layers import Dense, SparseInput
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training.reports import Validation
@@ -25,7 +25,7 @@ RESTART = "remove it to start again from the beginning"
 def fingerprint(
     network: Network,
     config: TrainingConfig,
-    data: Mapping[str, Rows],
+    data: Mapping[str, RowSource],
     *,
     trial: Trial | None = None,
     classifier: str | None = None,
@@ -62,9 +62,11 @@ def fingerprint(
     }
 
 
-def data_of(features: Rows, labels: Rows, validation: Validation | None, trial: Trial | None = None) -> dict[str, Rows]:
+def data_of(
+    features: RowSource, labels: Rows, validation: Validation | None, trial: Trial | None = None
+) -> dict[str, RowSource]:
     """Return the data of a run by name: training data, validation data and held-out data of the trial."""
-    rows: list[Rows | None] = [features, labels]
+    rows: list[RowSource | None] = [features, labels]
     for held_out in (validation, trial.held_out if trial else None):
         rows += [held_out.features, Rows.of(held_out.truth)] if held_out else [None, None]
     return {name: own for name, own in zip(DATA, rows, strict=True) if own is not None}
