@@ -142,15 +142,17 @@ class FittedBlend:
         how: dict[str, Any] = {"k": k, "threads": threads}
         fast = among is None and fast_ranking.can_rank(parts, combination, n)
         most = 2 * n + len(among) if among is not None else n
+        n_best = most if n_best is None else n_best
         for block in points.blocks(max(1, cells // max(most, k))):
             own = slice(done, done + len(block))
             if fast:
                 assert isinstance(combination, Combination)
                 width = 2 * beam + n_dropped
-                yield own, *fast_ranking.rank(parts, combination, block, n, n_best or most, beam=width, **how)
+                yield own, *fast_ranking.rank(parts, combination, block, n, n_best, beam=width, **how)
             else:
                 found = propose(parts, block, n, beam=beam, n_dropped=n_dropped, among=among, **how)
-                yield own, *combination.rank(found, n_best or most, self.seen.label_counts)
+                labels, scores = combination.rank(found, most, self.seen.label_counts)
+                yield own, labels[:, :n_best], scores[:, :n_best]
             done = own.stop
 
     def combining(self, k: int) -> Combination | Version1Combination:
