@@ -195,11 +195,11 @@ def read_log(
         wanted = "a data frame, a mapping of columns, a path, or a SciPy sparse matrix of users by items"
         advice = 'pass {"user": [...], "item": [...]}, or csr_array(log) for a matrix'
         raise ValueError(f"{argument} must be {wanted}, got {type(log).__name__}: {advice}")
-    return _of_frame(_frame(log, columns, file, argument), columns, may_be_empty)
+    return _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty)
 
 
-def _frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
-    """Read the columns; all columns of the file if one is missing, since the error lists them."""
+def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
+    """Read the columns of a log; all columns of the file if one is missing, since the error lists them."""
     if columns.by_position and not isinstance(log, str | os.PathLike):
         raise ValueError(f"user={columns.user} is a position in a file, and {argument} is none: name the column")
     dialect = replace(file.dialect, header=False) if columns.by_position else file.dialect
