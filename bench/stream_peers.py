@@ -52,11 +52,12 @@ class Recency:
     """The user's own items, the latest first, then popular ones."""
 
     def __init__(self, n_items: int) -> None:
-        self.popular, self.last, self.now = Popularity(n_items), {}, 0
+        self.popular, self.now = Popularity(n_items), 0
+        self.last: dict[int, dict[int, int]] = {}
 
     def scores(self, user: int) -> np.ndarray:
         """Return scores above 1 for own items, and shares of popularity below 1 for others."""
-        found = self.popular.counts / (self.popular.counts.max() + 1)
+        found: np.ndarray = self.popular.counts / (self.popular.counts.max() + 1)
         for item, when in self.last.get(user, {}).items():
             found[item] = 1 + when
         return found
@@ -72,7 +73,8 @@ class EdgeBank:
     """1 for items that the user has taken before, 0 for others."""
 
     def __init__(self, n_items: int) -> None:
-        self.n_items, self.own = n_items, {}
+        self.n_items = n_items
+        self.own: dict[int, set[int]] = {}
 
     def scores(self, user: int) -> np.ndarray:
         """Return 0 or 1."""
@@ -89,12 +91,14 @@ class Transitions:
     """How often each item came next after the user's last one, then popular ones."""
 
     def __init__(self, n_items: int) -> None:
-        self.popular, self.last, self.counts = Popularity(n_items), {}, {}
+        self.popular = Popularity(n_items)
+        self.last: dict[int, int] = {}
+        self.counts: dict[int, dict[int, int]] = {}
 
     def scores(self, user: int) -> np.ndarray:
         """Return counts, plus shares of popularity below 1."""
-        found = self.popular.counts / (self.popular.counts.max() + 1)
-        for item, count in self.counts.get(self.last.get(user), {}).items():
+        found: np.ndarray = self.popular.counts / (self.popular.counts.max() + 1)
+        for item, count in self.counts.get(self.last.get(user, -1), {}).items():
             found[item] += count
         return found
 

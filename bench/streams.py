@@ -44,7 +44,8 @@ def planted(repeats: bool, seed: int = 0) -> dict[str, Any]:
     """Return a stream of users who follow links; with repeats, half of the events return to an own item."""
     rng = np.random.default_rng(seed)
     links = rng.integers(0, N_ITEMS, (N_ITEMS, N_LINKS))
-    user, item, own = np.zeros(N_EVENTS, int), np.zeros(N_EVENTS, int), {}
+    user, item = np.zeros(N_EVENTS, int), np.zeros(N_EVENTS, int)
+    own: dict[int, list[int]] = {}
     n_users = 500 if repeats else 3000
     for e in range(N_EVENTS):
         user[e] = rng.integers(n_users)
@@ -154,9 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.scale:
         report["runs"].append({"data": "planted at scale"} | scale(options))
     else:
-        logs = {path.name.partition(".")[0]: lambda path=path: of_table(path) for path in options.data}
-        for name, make in {**logs, **{name: PLANTED[name] for name in options.planted}}.items():
-            log = make()
+        for source in [*options.data, *options.planted]:
+            log = PLANTED[source]() if source in PLANTED else of_table(source)
+            name = source if source in PLANTED else source.name.partition(".")[0]
             for system in options.systems:
                 for refresh in map(int, options.refresh):
                     run = {"data": name, "system": system, "refresh": refresh} | measure(log, system, refresh)

@@ -150,8 +150,8 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         Returns
         -------
         dict
-            ``MRR``, the mean of one over the rank of the right item, and ``recall@1`` and ``recall@10``, the part of the
-            events whose item has such a rank.
+            ``MRR``, the mean of one over the rank of the right item. ``recall@1`` and ``recall@10``, the part of the
+            events whose item is at most at this rank.
         """
         check_is_fitted(self)
         ranks = self._learn(log, sort, file)

@@ -57,7 +57,7 @@ def slot_of(scratch: StreamScratch, item: int) -> int:
     slot = (np.int64(item) * 2654435769 >> 24) & (TABLE - 1)
     while scratch.table[slot] >= 0 and scratch.candidates[scratch.table[slot]] != item:
         slot = (slot + 1) & (TABLE - 1)
-    return slot
+    return int(slot)
 
 
 @jit
@@ -113,7 +113,7 @@ def _mark_successors(state: StreamState, row: int, scratch: StreamScratch, colum
             if column == 9:
                 share = state.context_counts[row, s] / (total + np.float32(1))
                 scratch.features[candidate, column + 1] = np.float32(32) * share
-    return total
+    return float(total)
 
 
 @jit

@@ -49,7 +49,7 @@ def context_of(state: StreamState, last: int, before: int) -> int:
 
 
 @jit
-def key_of(last: int, before: int) -> int:
+def key_of(last: int, before: int) -> np.int64:
     """Return two items as one number."""
     return (np.int64(last) << np.int64(32)) | np.int64(before)
 
@@ -123,7 +123,7 @@ def _bring_to_front(state: StreamState, user: int, item: int) -> bool:
         items[h], times[h], counts[h] = items[h - 1], times[h - 1], counts[h - 1]
     items[0, 0], items[0, 1] = item, following
     counts[0] = kept if found else np.zeros_like(kept)
-    return found
+    return bool(found)
 
 
 @jit
