@@ -24,35 +24,40 @@ void log2_of_one_plus(float* x, int64_t n) {
   }
 }
 
-// Hidden units [begin, begin + kUnits) of `kRows` candidates.
-template <int kRows, int kUnits>
+// One vector of hidden units, or one unit, of `kRows` candidates, whose sums stay in registers.
+template <typename Units, int kRows>
 inline void hidden_block(const float* features, int64_t n_features, const float* weights, int64_t n_units,
-                         int64_t begin, float* hidden) {
-  float sums[kRows][kUnits];
-  for (int r = 0; r < kRows; ++r)
-    for (int u = 0; u < kUnits; ++u) sums[r][u] = weights[n_features * n_units + begin + u];
+                         float* hidden) {
+  Units sums[kRows], row;
+  memcpy(&row, weights + n_features * n_units, sizeof(row));
+  for (int r = 0; r < kRows; ++r) sums[r] = row;
   for (int64_t f = 0; f < n_features; ++f) {
-    const float* row = weights + f * n_units + begin;
-    for (int r = 0; r < kRows; ++r)
-      for (int u = 0; u < kUnits; ++u) sums[r][u] += features[r * n_features + f] * row[u];
+    memcpy(&row, weights + f * n_units, sizeof(row));
+    for (int r = 0; r < kRows; ++r) sums[r] += features[r * n_features + f] * row;
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int u = 0; u < kUnits; ++u) hidden[r * n_units + begin + u] = sums[r][u] > 0 ? sums[r][u] : 0.0f;
+  for (int r = 0; r < kRows; ++r) {
+    const Units zero = {};
+    const Units units = sums[r] > zero ? sums[r] : zero;
+    memcpy(hidden + r * n_units, &units, sizeof(units));
+  }
 }
 
 template <int kRows>
 inline void hidden_rows(const float* features, int64_t n_features, const float* weights, int64_t n_units,
                         float* hidden) {
   int64_t u = 0;
-  for (; u + 16 <= n_units; u += 16) hidden_block<kRows, 16>(features, n_features, weights, n_units, u, hidden);
-  for (; u < n_units; ++u) hidden_block<kRows, 1>(features, n_features, weights, n_units, u, hidden);
+  for (; u + kLanes <= n_units; u += kLanes)
+    hidden_block<Lanes, kRows>(features, n_features, weights + u, n_units, hidden + u);
+  for (; u < n_units; ++u) hidden_block<float, kRows>(features, n_features, weights + u, n_units, hidden + u);
 }
 
 void ranker_forward(const float* features, int64_t count, int64_t n_features, const float* weights, int64_t n_units,
                     float* hidden, float* scores) {
   int64_t c = 0;
-  for (; c + 4 <= count; c += 4)
-    hidden_rows<4>(features + c * n_features, n_features, weights, n_units, hidden + c * n_units);
+  for (; c + 8 <= count; c += 8)
+    hidden_rows<8>(features + c * n_features, n_features, weights, n_units, hidden + c * n_units);
+  for (; c + 3 <= count; c += 3)
+    hidden_rows<3>(features + c * n_features, n_features, weights, n_units, hidden + c * n_units);
   for (; c < count; ++c) hidden_rows<1>(features + c * n_features, n_features, weights, n_units, hidden + c * n_units);
   const float* out = weights + (n_features + 1) * n_units;
   for (c = 0; c < count; ++c) {
