@@ -1,6 +1,6 @@
 """The next item of a stream of events: `NextItem`, fresh and refreshed later, against simple predictors.
 
-    python -m bench.streams [--data CSV ...] [--planted NAME,...] [--refresh 1,10,200] [--json FILE]
+    python -m bench.streams [--data CSV ...] [--planted NAME ...] [--systems NAME,...] [--refresh N,...] [--json FILE]
     python -m bench.streams --scale [--users N] [--items N] [--events N] [--json FILE]
 
 A CSV file, plain or compressed, has columns of users, items and times, in this order and sorted by time. The last 15 %
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run every system on every stream."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="*", default=[], metavar="CSV")
-    parser.add_argument("--planted", type=names, default=list(PLANTED))
+    parser.add_argument("--planted", nargs="*", choices=list(PLANTED), default=list(PLANTED))
     parser.add_argument("--systems", type=names, default=["NextItem", *PEERS])
     parser.add_argument("--refresh", type=names, default=["1", "10", "200"])
     parser.add_argument("--scale", action="store_true")

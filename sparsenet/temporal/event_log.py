@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sparsenet.data.frame_columns import as_column
 from sparsenet.data.frames import Frame, is_frame
+from sparsenet.features.log_names import is_one
 from sparsenet.features.log_values import encode_names, read_times
 from sparsenet.features.logs import LogColumns, LogFile, log_frame
 from sparsenet.kernels.types import F64, I32, I64
@@ -79,6 +80,15 @@ def _check_order(
         row = int(back[0]) + 1
         problem = f"the time in column {column!r} goes back from {times[row - 1]:.15g} to {times[row]:.15g}"
         raise frame.error(f"{problem}: pass sort=True", row)
+
+
+def query_names(names: Any, argument: str) -> NDArray[Any]:
+    """Return one name or several as an array; refuse what is no name."""
+    values = as_column([names] if is_one(names) else names, argument)
+    if not len(values):
+        return values
+    codes, distinct = encode_names(Frame({argument: values}, argument, len(values)), argument)
+    return distinct[codes]
 
 
 def query_times(time: Any, n: int, newest: float) -> F64:

@@ -11,14 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.machine import default_threads
 from sparsenet.core.validation import boolean, choice, integer, n_jobs
-from sparsenet.data.frame_columns import as_column
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.recommender_frames import LIBRARIES, as_frame, library_of
 from sparsenet.estimators.recommender_inputs import file_rules
-from sparsenet.features.log_names import is_one
 from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
-from sparsenet.temporal.event_log import EventLog, query_times, read_events
+from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
 from sparsenet.temporal.stream import Answers, Stream
 from sparsenet.temporal.stream_arrays import MAX_HISTORY
 from sparsenet.temporal.stream_saving import NextItemSavingMixin, SavedStream
@@ -182,7 +180,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             the candidates of a user.
         """
         stream, k = self._stream, integer("k", k, 1, 100)
-        names = as_column([users] if is_one(users) else users, "users")
+        names = query_names(users, "users")
         with stream.lock:
             times = query_times(time, len(names), stream.arrays.clock[2])
             answers = stream.rank(names, times, k, self._threads())
@@ -194,7 +192,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         Scores are shares of the recent events in which a user went on from the item to another one.
         """
         stream, k = self._stream, integer("k", k, 1, 100)
-        names = as_column([items] if is_one(items) else items, "items")
+        names = query_names(items, "items")
         answers = stream.successors(names, k)
         return self._frame({"item": names[answers.rows], "similar": answers.names}, answers)
 

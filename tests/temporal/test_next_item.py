@@ -193,6 +193,18 @@ def test_accepts_odd_streams() -> None:
         same.topk("7")
 
 
+def test_takes_users_and_times_in_any_form() -> None:
+    model = NextItem().fit({"user": [1, 2], "item": [5, 6], "time": [10, 20]})
+    assert model.topk(np.array([1.0, 2.0]), time=[20, 30], k=1)["item"].tolist() == [5, 6]
+    assert len(model.topk([], k=3)["item"]) == 0
+    with pytest.raises(ValueError, match="time must be one time, or one for each of 2 users, got 3"):
+        model.topk([1, 2], time=[20, 21, 22])
+    with pytest.raises(ValueError, match=r"row 0 of users: column 'users' holds 1\.5"):
+        model.topk([1.5])
+    with pytest.raises(ValueError, match="k must be an integer from 1 to 100, got 0"):
+        model.topk(1, k=0)
+
+
 def test_refuses_what_is_no_log() -> None:
     for log in (None, np.zeros((3, 3)), 5):
         with pytest.raises(ValueError, match="log must be a data frame"):
