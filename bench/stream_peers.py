@@ -28,7 +28,7 @@ class Peer(Protocol):
 
 
 class Popularity:
-    """The number of events of each item, decayed with a half-life in events if there is one."""
+    """Popularity: the number of events of each item, decayed by a half-life in events if one is given."""
 
     def __init__(self, n_items: int, half_life: float | None = None) -> None:
         self.counts = np.zeros(n_items)

@@ -4,8 +4,8 @@
     python -m bench.streams --scale [--users N] [--items N] [--events N] [--json FILE]
 
 A CSV file, plain or compressed, has columns of users, items and times, in this order and sorted by time. The last 15 %
-of the events are predicted, one after the other, among all items: each system ranks every item from what it has learnt,
-then learns the event, or with ``--refresh N`` all events of a block of N at its end. Planted streams: ``no-repeats``,
+of the events are predicted one by one. Each system ranks all items, then learns the event. With ``--refresh N`` it
+learns N events at a time, and ranks all of them by the state before. Planted streams: ``no-repeats``,
 where users follow links between items and never come back, and ``drift``, where links change and users come back.
 
 ``--scale`` measures learning, answers and memory with a million users and items. All on one thread; CPU seconds.

@@ -19,7 +19,7 @@ constexpr RankerStep kStep = {0.05f, 0.01f, 0.9999f, 1e-4f};
 constexpr double kPrior = 100;  // candidates that a feature's mean and variance count as having seen, of variance 1
 constexpr int64_t kGrain = 16;  // queries of one task
 
-// The candidates of one query, their features and scores. Candidates come in a fixed order: those of the history first.
+// The candidates of one query, their features and scores. Candidates have a fixed order: the history comes first.
 class Query {
  public:
   Query(const StreamState& state, const StreamRanker& ranker)

@@ -128,7 +128,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         log, sort, **file : as in `fit`
-            With the columns that the model learnt from. An error in the log leaves the model as it is.
+            With the columns that the model learnt from. An error in the log leaves the model unchanged.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, sort=sort, **file)
@@ -189,7 +189,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     def similar(self, items: Any, k: int = 10) -> Any:
         """Return the items that most often follow each of some items: the columns item, similar, score and rank.
 
-        Scores are shares of the recent events in which a user went on from the item to another one.
+        A score is the fraction of recent moves from the item that led to the similar one.
         """
         stream, k = self._stream, integer("k", k, 1, 100)
         names = query_names(items, "items")

@@ -128,7 +128,7 @@ class Stream:
             return self._named(found, shares)
 
     def successors(self, items: NDArray[Any], k: int) -> Answers:
-        """Return the k items that most often follow each item, with their shares of what followed."""
+        """Return the k items that most often follow each item, with their fractions of all recent moves."""
         with self.lock:
             slots = self.items.find(items)
             if (slots < 0).any():

@@ -79,7 +79,7 @@ class StreamArrays:
         )
 
     def state(self) -> Arrays:
-        """Return the arrays by name, without those of learning."""
+        """Return the arrays that ranking needs, by name."""
         return {name: array for name, array in vars(self).items() if name != "squares"}
 
     def make_room(self, n_users: int, n_items: int) -> None:
