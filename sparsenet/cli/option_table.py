@@ -392,6 +392,7 @@ def table() -> tuple[CommandOption, ...]:
             "network is refused before training; large text features go to temporary files. Reading the data is not "
             "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
         ),
+        path("cache", "DIR", "Store sparse points there, and train from there. They may exceed memory.", **_points),
         flag(
             "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",
             negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE, kinds=EVERY,

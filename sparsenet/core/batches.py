@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sparsenet import kernels
 from sparsenet.core import aligned
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.kernels.types import F32, I32, I64
 
 
@@ -101,7 +101,7 @@ class Batch:
 class Batcher:
     """Cut training data into shuffled mini-batches; the order depends on seed and epoch only."""
 
-    def __init__(self, features: Rows, labels: Rows, *, batch_size: int, seed: int) -> None:
+    def __init__(self, features: RowSource, labels: Rows, *, batch_size: int, seed: int) -> None:
         self._features, self._labels = features, labels
         self._size, self._seed = batch_size, seed
         self._feature_slots, self._label_slots = Slots(features.width), Slots(labels.width)

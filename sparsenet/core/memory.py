@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from sparsenet.core.machine import available_memory
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 
 
 def check_width(n_features: int, bytes_each: float, *, limit: int | None = None, of_threads: bool = True) -> None:
@@ -38,10 +38,11 @@ def arrays_of(*matrices: Any) -> list[NDArray[Any]]:
     return [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
 
 
-def own_bytes(rows: Iterable[Rows], shared: Sequence[NDArray[Any]] = ()) -> int:
-    """Return the bytes of the arrays of `rows` that share no memory with the arrays in `shared`."""
-    arrays = arrays_of(*rows)
-    return bytes_in_memory(array for array in arrays if not any(np.may_share_memory(array, x) for x in shared))
+def own_bytes(rows: Sequence[RowSource], shared: Sequence[NDArray[Any]] = ()) -> int:
+    """Return the bytes of the arrays of `rows` that share no memory with those in `shared`, and of their buffers."""
+    arrays = [array for part in rows for array in part.arrays()]
+    own = bytes_in_memory(array for array in arrays if not any(np.may_share_memory(array, x) for x in shared))
+    return own + max((part.buffer_bytes for part in rows), default=0)
 
 
 def bytes_in_memory(arrays: Iterable[NDArray[Any]]) -> int:

@@ -9,20 +9,21 @@ import struct
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 
 #: Arrays begin at multiples of this many bytes.
 ALIGNMENT = 64
 #: The remedy where a worker lacks a file.
 SHARED = "scratch must be a directory that all workers share"
 _LENGTH = struct.Struct("<Q")
-#: The files that this process has mapped, by folder and name: those of the last folder, as a worker serves one run.
+#: The files that this process has mapped, by folder and name, and the folders and first words of their names.
 _mapped: dict[tuple[str, str], tuple[NDArray[Any], ...]] = {}
+_groups: set[tuple[str, str]] = set()
 
 
 class Scratch(Protocol):
@@ -67,7 +68,10 @@ class MemoryScratch:
 
 @dataclass(frozen=True)
 class FolderScratch:
-    """Arrays in files of a folder, one a name; a process maps each file once.
+    """Arrays in files of a folder, one a name; a process maps each file once, so a name is put once.
+
+    Files with the same word before a dot belong together: a process frees deleted files when it maps the first of
+    other ones.
 
     A file has the length of its header, the header (a dtype, shape and offset for each array) and the arrays. It is
     complete before it gets its name, so a task that is sent twice does no harm.
@@ -89,8 +93,10 @@ class FolderScratch:
         key = (self.folder, name)
         found = _mapped.get(key)
         if found is None:
-            for other in [other for other in list(_mapped) if other[0] != self.folder]:
-                _mapped.pop(other, None)
+            group = self.folder, name.partition(".")[0]
+            if group not in _groups:
+                _groups.add(group)
+                _unmap_deleted()
             _mapped[key] = found = _read(Path(self.folder, name))
         return found
 
@@ -107,15 +113,33 @@ class FolderScratch:
             path.unlink(missing_ok=True)
 
 
-def put_rows(scratch: Scratch, name: str, rows: Rows) -> None:
-    """Keep rows under a name."""
+def _unmap_deleted() -> None:
+    """Free the space of files that the driver has deleted."""
+    for key in list(_mapped):
+        if not Path(*key).exists():
+            _mapped.pop(key, None)
+    for group in [group for group in _groups if not Path(group[0]).exists()]:
+        _groups.discard(group)
+
+
+def put_rows(scratch: Scratch, name: str, rows: RowSource) -> None:
+    """Keep rows under a name; rows on disk stay there, and only this process can read them."""
+    if not isinstance(rows, Rows):
+        scratch.put(name, cast(Any, rows))
+        return
     n = rows.indptr[-1]
     scratch.put(name, rows.indptr, rows.indices[:n], rows.data[:n], np.array([rows.width]))
 
 
 def get_rows(scratch: Scratch, name: str) -> Rows:
-    """Return the rows that were kept under a name."""
+    """Return the rows in memory that were kept under a name."""
     return _rows_of(*scratch.get(name))
+
+
+def get_source(scratch: Scratch, name: str) -> RowSource:
+    """Return the rows, in memory or on disk, that were kept under a name."""
+    found = scratch.get(name)
+    return cast(RowSource, found[0]) if len(found) == 1 else _rows_of(*found)
 
 
 def take_rows(scratch: Scratch, name: str) -> Rows:

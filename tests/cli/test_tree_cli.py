@@ -57,6 +57,12 @@ class TestTrain:
         assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
         assert not model.with_name("model.checkpoint").exists()
 
+    def test_a_cache_gives_the_same_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        for _ in range(2):
+            train(folder / "train.txt", tmp_path / "model", "--cache", tmp_path / "cache")
+            assert files(tmp_path / "model") == files(model)
+        assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".points"]
+
     def test_text_summary_shows_data_and_validation(self, folder: Path, tmp_path: Path) -> None:
         valid = ("--valid", folder / "test.txt")
         said = run("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *valid).stdout

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, arrays_of, bytes_in_memory
+from sparsenet.core.rows import Rows
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import ROUTING_BYTES
@@ -42,7 +43,7 @@ def check_parts(
         Whether to print the bytes.
     """
     features, labels = points
-    entries = 8 * len(features.indices)
+    entries = 8 * features.n_entries * (1 if isinstance(features, Rows) else 2)  # those on disk are copied
     needed = {
         **{purpose: size for purpose, size in held.items() if size},
         "routing": ROUTING_BYTES * len(features) * beam,

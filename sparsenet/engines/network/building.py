@@ -14,7 +14,7 @@ from sparsenet.core.centroids import SUM_BYTES, support_bound
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, check_width
 from sparsenet.core.progress import is_wanted
-from sparsenet.core.rows import Rows, transpose
+from sparsenet.core.rows import Rows, RowSource, transpose
 from sparsenet.engines.network import sizing
 from sparsenet.engines.network.layers import Dense, SparseInput
 from sparsenet.engines.network.losses import gives_log_odds
@@ -33,7 +33,7 @@ SET_IT_BACK = "set it back to what it was, or fit the classifier again"
 
 def build(
     options: NetworkOptions,
-    features: Rows,
+    features: RowSource,
     labels: Rows,
     *,
     held: Mapping[str, int] | None = None,
@@ -201,7 +201,7 @@ def _initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit
 def memory_needed(
     options: NetworkOptions,
     network: Network,
-    features: Rows,
+    features: RowSource,
     labels: Rows,
     support: int,
     scored: bool,
@@ -250,11 +250,11 @@ def memory_needed(
     return {purpose: size for purpose, size in needed.items() if size}
 
 
-def _input_gradient(options: NetworkOptions, features: Rows, batch: int) -> int:
+def _input_gradient(options: NetworkOptions, features: RowSource, batch: int) -> int:
     """Return the bytes of the first layer's gradient, a row per feature present; Adam needs none."""
     if not options.hidden or type(options.optimizer) is Adam:
         return 0
-    present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
+    present = min(int(batch * features.n_entries / max(len(features), 1)), features.width)
     return 4 * present * options.hidden[0]
 
 

@@ -28,7 +28,7 @@ from sparsenet.engines.network.training.trainer import Trainer
 from sparsenet.features.kinds import are_dense
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
-from sparsenet.features.targets import Points, Target
+from sparsenet.features.targets import LoadedPoints, Points, Target
 from sparsenet.selection.choose import Decision
 from sparsenet.selection.holdout import Holdout
 
@@ -112,7 +112,7 @@ def fit(
     target: Target | None = None,
     scaling: Scaling | None = None,
     seen: LabelStats | None = None,
-    validation: Points | None = None,
+    validation: LoadedPoints | None = None,
     holdout: Holdout | None = None,
     callbacks: Sequence[Callback] = (),
     checkpoint: str | os.PathLike[str] | None = None,

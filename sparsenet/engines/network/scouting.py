@@ -20,7 +20,7 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import TrainingPoints
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import Progress, StopTraining, Trainer
-from sparsenet.features.targets import Points
+from sparsenet.features.targets import LoadedPoints
 from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 
@@ -61,7 +61,7 @@ class _EpochRecorder:
     def __init__(
         self,
         network: Network,
-        held_out: Points,
+        held_out: LoadedPoints,
         threads: int,
         n_pilot_epochs: int,
         report: Callable[[float], object],

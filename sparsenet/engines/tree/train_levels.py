@@ -6,24 +6,26 @@ of nodes gathers the points of its nodes from all shards and trains their machin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sparsenet import kernels
-from sparsenet.core.rows import Rows, squares
-from sparsenet.core.scratch import Scratch, get_rows, put_rows
+from sparsenet.core.rows import Rows, RowSource, squares
+from sparsenet.core.scratch import Scratch, get_rows, get_source, put_rows
 from sparsenet.core.tasks import Session, grouped
 from sparsenet.engines.tree.machines import Level, Rules, search
+from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
 from sparsenet.engines.tree.tree_shape import Shape
-from sparsenet.kernels.types import F32, I8, I32, I64, U16
+from sparsenet.kernels.types import F32, I32, I64, U16
 
-Part = tuple[I64, I32, F32, I8, F32]
 OnProgress = Callable[[float], object]
 #: The work of a level is measured in at most this many ranges of nodes, of which tasks are made.
 MAX_RANGES = 1 << 12
+#: A node whose points do not fit into a task reads them in parts of the entries of a task divided by this.
+STREAMED_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -51,17 +53,19 @@ class LevelPlan:
 def train(
     session: Session,
     shape: Shape,
-    points: Rows,
+    points: RowSource,
     labels: Rows,
     rules: Rules,
     seed: int,
     threads: int,
     on_progress: OnProgress,
-) -> list[Level]:
+    levels: list[Level],
+    on_level: Callable[[], object] = lambda: None,
+) -> None:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    The session has the "points" in its scratch. `on_progress` receives the fraction of the work done since its last
-    call; all shares sum to 1.
+    The session has the "points" in its scratch. `levels` has the trained levels and gets the others, and `on_level` is
+    called after each. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
     """
     squared = squares(points)
     if not np.isfinite(squared).all():
@@ -72,14 +76,16 @@ def train(
     widths = [len(children) - 1 for children in shape.children]
     beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     n_shards = -(-len(points) // rules.shard_points)
-    levels: list[Level] = []
     for depth, child_of_label in enumerate(_child_of_label(shape, labels.width)):
         plan = LevelPlan(depth, beams[depth], n_shards, rules, seed + depth, threads)
         session.scratch.put(f"shape{depth}", shape.children[depth], child_of_label)
         share = beams[depth] / sum(beams)
-        levels.append(_train_level(session, plan, shape.children[depth], share, on_progress))
-        session.scratch.put(f"machines{depth}", *levels[-1].as_tuple())
-    return levels
+        if depth < len(levels):
+            on_progress(share)
+        else:
+            levels.append(_train_level(session, plan, shape.children[depth], share, on_progress))
+            on_level()
+        session.scratch.put(f"machines{depth}", *levels[depth].as_tuple())
 
 
 def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
@@ -106,10 +112,15 @@ def _train_level(session: Session, plan: LevelPlan, children: I64, share: float,
     tasks = [(plan, int(bounds[first]), int(bounds[last])) for first, last in groups]
     parts: list[Part] = session.run(train_range, tasks, done)
     session.scratch.drop(f"arrivals{plan.depth}.")
+    return Level(*_joined(parts), children)
+
+
+def _joined(parts: list[Part]) -> Part:
+    """Join the machines of consecutive ranges of nodes."""
     ends = np.cumsum([0, *(part[0][-1] for part in parts)])
     pointers = np.concatenate([[0], *(part[0][1:] + end for part, end in zip(parts, ends, strict=False))])
     features, factors, weights, bias = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
-    return Level(pointers.astype(np.int64), features, factors, weights, bias, children)
+    return pointers.astype(np.int64), features, factors, weights, bias
 
 
 def _ranges(n_nodes: int) -> I64:
@@ -121,7 +132,7 @@ def _ranges(n_nodes: int) -> I64:
 def route(scratch: Scratch, plan: LevelPlan, shard: int) -> I64:
     """Find the nodes that a shard of the points reaches, and keep its arrivals; return the entries in each range."""
     begin = shard * plan.rules.shard_points
-    every, labels = get_rows(scratch, "points"), get_rows(scratch, "labels")
+    every, labels = get_source(scratch, "points"), get_rows(scratch, "labels")
     end = min(begin + plan.rules.shard_points, len(every))
     points = every.slice(begin, end)
     children, child_of_label = scratch.get(f"shape{plan.depth}")
@@ -168,16 +179,44 @@ def _arrivals(routed: I32, true_pairs: tuple[I64, I64], children: I64) -> tuple[
 
 def train_range(scratch: Scratch, plan: LevelPlan, first: int, last: int) -> Part:
     """Train the machines of a range of nodes."""
-    points, (squared,) = get_rows(scratch, "points"), scratch.get("squares")
+    points, (squared,) = get_source(scratch, "points"), scratch.get("squares")
     children = scratch.get(f"shape{plan.depth}")[0][first : last + 1]
-    rules = plan.rules
-    point_arrays = (points.indptr, points.indices, points.data, points.width, squared)
+    arrivals, children, seed = _gathered(scratch, plan, first, last), children - children[0], plan.seed + first
+    if isinstance(points, Rows):
+        return _train_nodes(points, squared, arrivals, children, plan, seed)
+    return _joined(list(_train_streamed(points, squared, arrivals, children, plan, seed)))
+
+
+def _train_nodes(
+    points: Rows, squared: F32, arrivals: tuple[I64, I32, U16], children: I64, plan: LevelPlan, seed: int
+) -> Part:
+    rules, point_arrays = plan.rules, (points.indptr, points.indices, points.data, points.width, squared)
     costs = rules.cost, rules.cost * rules.others, rules.rarity
     # Seeds depend on the node alone, since the ranges depend on the number of threads.
-    settings: tuple[Any, ...] = (rules.epochs, rules.tolerance, plan.seed + first, rules.smallest, plan.threads)
-    arrivals = _gathered(scratch, plan, first, last)
-    part: Part = kernels.train_nodes(*point_arrays, *arrivals, children - children[0], *costs, *settings)
+    settings: tuple[Any, ...] = (rules.epochs, rules.tolerance, seed, rules.smallest, plan.threads)
+    part: Part = kernels.train_nodes(*point_arrays, *arrivals, children, *costs, *settings)
     return part
+
+
+def _train_streamed(
+    points: RowSource, squared: F32, arrivals: tuple[I64, I32, U16], children: I64, plan: LevelPlan, seed: int
+) -> Iterator[Part]:
+    """Train nodes whose points are on disk: as many at a time as have few entries together, or one part by part."""
+    starts, reached, masks = arrivals
+    entries = np.append(0, np.cumsum(points.sizes[reached], dtype=np.int64))[starts]
+    first, limit = 0, plan.rules.call_entries
+    while first < len(children) - 1:
+        last = max(int(np.searchsorted(entries, entries[first] + limit, side="right")) - 1, first + 1)
+        own, nodes = slice(starts[first], starts[last]), slice(first, last + 1)
+        if entries[last] - entries[first] <= limit:
+            rows, ids = points.in_memory(reached[own])
+            few = starts[nodes] - starts[first], ids, masks[own]
+            yield _train_nodes(rows, squares(rows), few, children[nodes] - children[first], plan, seed + first)
+        else:
+            n_children = int(children[last] - children[first])
+            how = plan.rules, seed + first, limit // STREAMED_PARTS
+            yield train_streamed_node(points, squared, reached[own], masks[own], n_children, *how)
+        first = last
 
 
 def _gathered(scratch: Scratch, plan: LevelPlan, first: int, last: int) -> tuple[I64, I32, U16]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.centroids import SUM_BYTES, centroids, label_blocks, lengths
-from sparsenet.core.rows import Rows, transpose
-from sparsenet.core.scratch import Scratch, get_rows, put_rows
+from sparsenet.core.rows import Rows, RowSource, transpose
+from sparsenet.core.scratch import Scratch, get_rows, get_source, put_rows
 from sparsenet.core.tasks import Session, grouped
 from sparsenet.kernels.types import I32, I64
 
@@ -48,7 +48,7 @@ def bytes_per_feature(n_labels: int, threads: int) -> float:
 
 def grow(
     session: Session,
-    points: Rows,
+    points: RowSource,
     labels: Rows,
     seed: int,
     threads: int,
@@ -87,13 +87,13 @@ def grow(
 
 def sum_labels(scratch: Scratch, block: int, first: int, last: int, budget: int, threads: int) -> None:
     """Keep the centroids of a block of labels, of unit length."""
-    points, of_label = get_rows(scratch, "points"), get_rows(scratch, "points-by-label")
-    put_rows(scratch, f"sums{block}", _unit_length(centroids(points, of_label.slice(first, last), budget, threads)))
+    points, of_label = get_source(scratch, "points"), get_rows(scratch, "points-by-label")
+    put_rows(scratch, f"sums.{block}", _unit_length(centroids(points, of_label.slice(first, last), budget, threads)))
 
 
 def join_sums(scratch: Scratch, n_blocks: int) -> None:
     """Put the centroids of all blocks of labels behind each other."""
-    parts = [get_rows(scratch, f"sums{block}") for block in range(n_blocks)]
+    parts = [get_rows(scratch, f"sums.{block}") for block in range(n_blocks)]
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
     indices, data = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "data"))
     put_rows(scratch, "centroids", Rows(np.cumsum(lengths), indices, data, parts[0].width))
