@@ -260,9 +260,8 @@ def table() -> tuple[CommandOption, ...]:
             check=check.encoding, **_delimited,
         ),
         CommandOption(
-            "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','. With a comma, points may separate "
-            "thousands.", commands=("train", "evaluate", "predict"), shown="a point", check=one_of(".", ","),
-            **_delimited | {"kinds": OF_LOGS | OF_TABLES},
+            "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','.", shown="a point",
+            commands=READING[:3], check=one_of(".", ","), **_delimited | {"kinds": OF_LOGS | OF_TABLES},
         ),
         # --- logs of interactions ---
         CommandOption(
