@@ -120,5 +120,7 @@ def test_a_run_that_was_stopped_resumes(tmp_path: Path) -> None:
 def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="y must be None if X is an iterable of batches"):
         model().fit(iter([(COUNTS, Y)]), Y, cache=tmp_path)
+    with pytest.raises(ValueError, match="X is an iterator: if it yields batches"):
+        model().fit(iter([(COUNTS, Y)]))
     with pytest.raises(ValueError, match="cache takes a file, a matrix or an iterable of batches"):
         model().fit({"a": COUNTS}, Y, cache=tmp_path)
