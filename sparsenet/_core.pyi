@@ -384,6 +384,45 @@ def neighbor_votes(
 ) -> None:
     """Compute the `wanted` entries (n, c) of the sparse product of neighbors (n, m) and labels (m, n_labels)."""
 
+def rank_blend(
+    levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],
+    names: I32,
+    beam: int,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    n_labels: int,
+    neighbors: tuple[F32, I64, I32, F32, I64, I32] | None,
+    most: int,
+    n_neighbors: int,
+    power: float,
+    network: tuple[F32, F32, F32, F32 | None, I64 | None, I32 | None, F32 | None] | None,
+    weights: F32,
+    pseudo_neighbor: float,
+    n_candidates: int,
+    n_proposed: int,
+    out_labels: I32,
+    out_scores: F32,
+    threads: int,
+) -> None:
+    """Rank candidate labels of each point by a blend of a tree, nearest points and a network.
+
+    The tree proposes `n_candidates` labels as `search_tree` does, and doubles the beam for a point that meets fewer.
+    The `n_neighbors` nearest points are found as by `nearest_points`, by values divided by their largest magnitude and
+    multiplied by the feature weights. Each votes for its labels with its product to the `power`; votes sum to one. The
+    `n_proposed` labels with the most votes are further candidates, with the tree's highest penalty.
+
+    A score is a sum with the `weights` (3,) of minus the root of the tree's penalty, the network's log probability, and
+    the root of the votes plus `pseudo_neighbor` (plus 1 without votes) times the probability, which is the tree's
+    without a network. `out_labels` and `out_scores` (n, k) are best first.
+
+    `neighbors` has the feature weights (d,), the index (d + 1,) of points and weights, and the label lists (m + 1,) of
+    the points. `network` has the hidden units (n, h), the weights (n_labels, h), the biases, the log-sum-exp of each
+    point's scores (None: scores are log-odds), and sparse weights of each label as pointers, features and values, or
+    None.
+    """
+
 def recommend_items(
     indptr: I64,
     items: I32,

@@ -259,6 +259,11 @@ def table() -> tuple[CommandOption, ...]:
             "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
             check=check.encoding, **_delimited,
         ),
+        CommandOption(
+            "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','. With a comma, points may separate "
+            "thousands.", commands=("train", "evaluate", "predict"), shown="a point", check=one_of(".", ","),
+            **_delimited | {"kinds": OF_LOGS | OF_TABLES},
+        ),
         # --- logs of interactions ---
         CommandOption(
             "user", "COLUMN", "Column of the users; it makes the file a log, which trains a recommender. Its name, or "

@@ -59,8 +59,8 @@ class RowSource(Protocol):
     def buffer_bytes(self) -> int:
         """Bytes that reading a block takes."""
 
-    def checksum(self) -> int:
-        """Return a checksum of all rows."""
+    def checksum(self) -> str:
+        """Return the size and a checksum of the rows, to compare the data of two runs."""
 
     def check(self, name: str) -> None:
         """Reject rows that a kernel cannot read safely."""
@@ -136,6 +136,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def checksum(self) -> str:
+        """Return the size and a checksum of the rows, to compare the data of two runs."""
+        checksum = 0
+        for array in self.arrays():
+            checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+        return f"{len(self)} x {self.width} of checksum {checksum:08x}"
+
     def take(self, points: I64) -> Rows:
         """Gather the rows numbered `points`, from 0 to n - 1, into new rows."""
         if points.dtype.kind not in "iu":
@@ -176,13 +183,6 @@ class Rows:
     def buffer_bytes(self) -> int:
         """Bytes that reading a block takes: none."""
         return 0
-
-    def checksum(self) -> int:
-        """Return a checksum of all rows."""
-        found = 0
-        for array in self.arrays():
-            found = zlib.crc32(np.ascontiguousarray(array).data, found)
-        return found
 
     def slice(self, begin: int, end: int) -> Rows:
         """Return a view of consecutive rows."""

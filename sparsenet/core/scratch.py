@@ -21,8 +21,9 @@ ALIGNMENT = 64
 #: The remedy where a worker lacks a file.
 SHARED = "scratch must be a directory that all workers share"
 _LENGTH = struct.Struct("<Q")
-#: The files that this process has mapped, by folder and name: those of the last folder, as a worker serves one run.
+#: The files that this process has mapped, by folder and name, and the folders and first words of their names.
 _mapped: dict[tuple[str, str], tuple[NDArray[Any], ...]] = {}
+_groups: set[tuple[str, str]] = set()
 
 
 class Scratch(Protocol):
@@ -67,7 +68,10 @@ class MemoryScratch:
 
 @dataclass(frozen=True)
 class FolderScratch:
-    """Arrays in files of a folder, one a name; a process maps each file once.
+    """Arrays in files of a folder, one a name; a process maps each file once, so a name is put once.
+
+    Files with the same word before a dot belong together: a process frees deleted files when it maps the first of
+    other ones.
 
     A file has the length of its header, the header (a dtype, shape and offset for each array) and the arrays. It is
     complete before it gets its name, so a task that is sent twice does no harm.
@@ -89,8 +93,10 @@ class FolderScratch:
         key = (self.folder, name)
         found = _mapped.get(key)
         if found is None:
-            for other in [other for other in list(_mapped) if other[0] != self.folder]:
-                _mapped.pop(other, None)
+            group = self.folder, name.partition(".")[0]
+            if group not in _groups:
+                _groups.add(group)
+                _unmap_deleted()
             _mapped[key] = found = _read(Path(self.folder, name))
         return found
 
@@ -105,6 +111,15 @@ class FolderScratch:
         for path in Path(self.folder).glob(f"{prefix}*"):
             _mapped.pop((self.folder, path.name), None)
             path.unlink(missing_ok=True)
+
+
+def _unmap_deleted() -> None:
+    """Free the space of files that the driver has deleted."""
+    for key in list(_mapped):
+        if not Path(*key).exists():
+            _mapped.pop(key, None)
+    for group in [group for group in _groups if not Path(group[0]).exists()]:
+        _groups.discard(group)
 
 
 def put_rows(scratch: Scratch, name: str, rows: RowSource) -> None:

@@ -92,9 +92,12 @@ class StreamedRows:
         """Bytes that reading a block takes."""
         return READ_BYTES * ENTRIES_AT_A_TIME
 
-    def checksum(self) -> int:
-        """Return a checksum of all rows, derived from the file's."""
-        return self.file.checksum if self.numbers is None else zlib.crc32(self.numbers.data, self.file.checksum)
+    def checksum(self) -> str:
+        """Return the size and a checksum of the rows, from that of the file."""
+        checksum = self.file.checksum
+        if self.numbers is not None:
+            checksum = zlib.crc32(self.numbers.data, checksum)
+        return f"{len(self)} x {self.width} of checksum {checksum:08x}"
 
     def check(self, name: str) -> None:
         """Accept the rows: they are checked as they are read."""

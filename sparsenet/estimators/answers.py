@@ -20,6 +20,7 @@ from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
 from sparsenet.estimators.explaining import ExplainMixin
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.point_sources import labelled_points, query_points
+from sparsenet.estimators.predictor import Predictor
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.part_scaling import PartScaling
 from sparsenet.features.targets import LoadedPoints, check_points
@@ -171,6 +172,11 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         found, p = self._best_of_by_features(block, labels, k)
         self._fitted.seen.answer_blank(block, found, p, labels)
         return found, p
+
+    def predictor(self, k: int = 5) -> Predictor:
+        """Build a `Predictor`, which answers one point after another with little overhead, as `topk` does."""
+        check_is_fitted(self)
+        return Predictor(self, k=k)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one label per row, or P@1 for several; y is None for files, which hold labels."""

@@ -74,9 +74,9 @@ class BlendAnswersMixin(AnswersMixin):
         """Return the k best labels of each point and their probabilities; widen the search by `n_dropped`."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         combination = self._combination()
-        for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped):
-            labels[own] = found[:, :k]
-            p[own] = combination.probabilities(scores[:, :k], self.label_counts_[labels[own]])
+        for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped, n_best=k):
+            labels[own] = found
+            p[own] = combination.probabilities(scores, self.label_counts_[found])
         return labels, p
 
     def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
@@ -99,11 +99,12 @@ class BlendAnswersMixin(AnswersMixin):
         return [own[probable >= min_p] for own, probable in zip(labels, p, strict=True)]
 
     def _ranked(
-        self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None
+        self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None, n_best: int | None = None
     ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
+        """Yield blocks of points, the `n_best` of n labels proposed for each, best first, and their scores."""
         beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
         how: dict[str, Any] = {"beam": beam, "threads": self._threads(), "n_dropped": n_dropped, "among": among}
+        how["n_best"] = n_best
         return self._fitted.rank(features, n, k=k, **how)
 
     def _combination(self) -> Combination | Version1Combination:

@@ -25,7 +25,7 @@ from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
 from sparsenet.estimators.network_answering import NetworkAnswersMixin
 from sparsenet.estimators.point_sources import checked_points, labelled_points, training_points
-from sparsenet.estimators.predictor import Predictor
+from sparsenet.estimators.predictor import ShortlistPredictor
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
@@ -341,13 +341,13 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         recall: float | None = None,
         sample: Any = None,
         examples: tuple[Any, Any] | None = None,
-    ) -> Predictor:
-        """Build a `Predictor`, which answers in a fraction of a millisecond from a shortlist of labels.
+    ) -> ShortlistPredictor:
+        """Build a `ShortlistPredictor`, which answers in a fraction of a millisecond from a shortlist of labels.
 
         The wide path chooses `candidates` labels for each point, and only these are scored exactly. More candidates
-        are slower, but increase the recall, which `Predictor.recall` measures. Each feature proposes at most `postings`
-        labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation set, the
-        fewest postings that reach the recall are used, which is faster.
+        are slower, but increase the recall, which `ShortlistPredictor.recall` measures. Each feature proposes at most
+        `postings` labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation
+        set, the fewest postings that reach the recall are used, which is faster.
 
         Without a wide path (``wide=False``), `recall` and `sample` build an index of coarse cells over the labels, and
         the fewest cells that reach the recall are scanned. `examples`, such as ``(X_train, y_train)``, make the cells
@@ -355,7 +355,7 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         """
         check_is_fitted(self)
         settings: dict[str, Any] = {"recall": recall, "sample": sample, "examples": examples}
-        return Predictor(self, k=k, candidates=candidates, postings=postings, **settings)
+        return ShortlistPredictor(self, k=k, candidates=candidates, postings=postings, **settings)
 
     def to_onnx(self, path: str | os.PathLike[str], k: int = 5) -> None:
         """Write the network as an ONNX model from dense features to its k best classes, for other runtimes.

@@ -132,6 +132,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         *,
         validation: tuple[Any, Any] | Any = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
         executor: Any = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> Self:
@@ -152,6 +154,11 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             Data to measure the tree on after training: see `validation_`. Nothing is chosen by them.
         callbacks : sequence of Callback
             Must be empty: a tree has no epochs.
+        checkpoint : directory, optional
+            Saves the trained levels of the tree after each level; needs an integer `random_state`.
+        resume : bool
+            Continue after the last level in `checkpoint`, if it exists. With the same data and settings, the result
+            equals an uninterrupted run, bit for bit.
         executor : concurrent.futures.Executor, function that returns one, or Workers, optional
             Trains on the workers of this executor, such as processes or a Dask cluster; the model is the same, bit for
             bit. Each task has one thread, or `n_jobs` threads if that is a number.
@@ -163,7 +170,10 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         if check_callbacks(callbacks):
             raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
         rules, threads, normalize = self._check(), self._threads(), self.normalize
-        verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
+        verbose, seed = (
+            optional(switch, "verbose", self.verbose),
+            run_seed(self.random_state, checkpoint, resume=resume),
+        )
         with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
             X, y = training_points(X, y, cache=cache, verbose=verbose)
             X = checked_points(self, X)
@@ -173,6 +183,7 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
             how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose, "runner": runner}
+            how |= {"checkpoint": checkpoint, "resume": resume}
             held = given_validation(self, validation, scaling, target)
             return self._adopt(fit((points, labels), rules, **how))._validated(held)
 

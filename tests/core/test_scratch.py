@@ -46,6 +46,19 @@ def test_files_of_two_folders_do_not_mix(tmp_path):
         assert FolderScratch(str(tmp_path / name)).get("same")[0][1] == ord(name[0])
 
 
+def test_frees_deleted_files_with_the_next_files(tmp_path):
+    scratch = FolderScratch(str(tmp_path))
+    for name in ("some.0", "some.1", "other.0"):
+        scratch.put(name, np.arange(3))
+    for name in ("some.0", "some.1"):
+        scratch.get(name)
+        (tmp_path / name).unlink()  # as another process does
+    assert len(scratch.get("some.0")[0]) == 3
+    scratch.get("other.0")
+    with pytest.raises(FileNotFoundError):
+        scratch.get("some.1")
+
+
 def test_mapped_arrays_are_read_only(tmp_path):
     scratch = FolderScratch(str(tmp_path))
     scratch.put("some", np.arange(3))

@@ -4,44 +4,25 @@ import os
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, Workers
 from sparsenet.engines.tree import train_levels
-from sparsenet.engines.tree.machines import Rules
 from tests.support import pool_tasks
-from tests.support.planted import X, Y, planted
+from tests.support.planted import X, Y
 from tests.support.pool_tasks import processes
+from tests.support.same_trees import LABELS, POINTS, assert_same_tree, many_tasks, tree
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-POINTS, LABELS = planted(n=3000, n_features=701, n_labels=700, seed=1)
-LABELS = sparse.csr_array(LABELS)
 
 
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
-    """Make many tasks of few points."""
-    monkeypatch.setattr(Rules, "__init__", _with_small_tasks(Rules.__init__))
-
-
-def _with_small_tasks(made):
-    return lambda self, *args, **how: made(self, *args, **{"shard_points": 700, "call_entries": 1 << 12} | how)
-
-
-def tree(**how):
-    return TreeClassifier(random_state=0, n_jobs=1).fit(POINTS, LABELS, **how)
+    many_tasks(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def usual():
     return tree()
-
-
-def assert_same_tree(one, other):
-    np.testing.assert_array_equal(one.fitted_.shape.labels, other.fitted_.shape.labels)
-    for a, b in zip(one.fitted_.levels, other.fitted_.levels, strict=True):
-        for x, y in zip(a.as_tuple(), b.as_tuple(), strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])

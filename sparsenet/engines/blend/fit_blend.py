@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.memory import own_bytes
+from sparsenet.core.memory import bytes_in_memory, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows, loaded
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.tasks import HERE, TaskRunner
-from sparsenet.engines.blend import network_part
+from sparsenet.engines.blend import fast_ranking, network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
 from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
@@ -39,7 +39,7 @@ from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F32, F64, I32, Bools
 from sparsenet.metrics.ranking import RANKS
-from sparsenet.selection.choose import Decision, Option, Rule, choose
+from sparsenet.selection.choose import Decision, Option, Rule, choose, climb
 from sparsenet.selection.holdout import Holdout
 
 #: The usual number of candidate labels by the tree, and the larger one to compare with.
@@ -64,6 +64,8 @@ class BlendOptions:
     n_neighbors: int = 50
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
+    comparisons: tuple[int, ...] = (1 << 12, 1 << 14, 1 << 16)
+    not_worse: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +124,10 @@ class FittedBlend:
         threads: int,
         n_dropped: int = 0,
         among: I32 | None = None,
+        n_best: int | None = None,
         cells: int = 1 << 18,
     ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points: their slice, their n best labels and the scores, best first.
+        """Yield blocks of points: their slice, their `n_best` labels (by default n) and the scores, best first.
 
         Parameters
         ----------
@@ -140,11 +143,20 @@ class FittedBlend:
             Candidates, or neighbors, of a block: about 100 bytes each.
         """
         done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
-        n_best = n if among is None else 2 * n + len(among)
-        how: dict[str, Any] = {"k": k, "beam": beam, "threads": threads, "n_dropped": n_dropped, "among": among}
-        for block in points.blocks(max(1, cells // max(n_best, k))):
+        how: dict[str, Any] = {"k": k, "threads": threads}
+        fast = among is None and fast_ranking.can_rank(parts, combination, n)
+        most = 2 * n + len(among) if among is not None else n
+        n_best = most if n_best is None else n_best
+        for block in points.blocks(max(1, cells // max(most, k))):
             own = slice(done, done + len(block))
-            yield own, *combination.rank(propose(parts, block, n, **how), n_best, self.seen.label_counts)
+            if fast:
+                assert isinstance(combination, Combination)
+                width = 2 * beam + n_dropped
+                yield own, *fast_ranking.rank(parts, combination, block, n, n_best, beam=width, **how)
+            else:
+                found = propose(parts, block, n, beam=beam, n_dropped=n_dropped, among=among, **how)
+                labels, scores = combination.rank(found, most, self.seen.label_counts)
+                yield own, labels[:, :n_best], scores[:, :n_best]
             done = own.stop
 
     def combining(self, k: int) -> Combination | Version1Combination:
@@ -263,7 +275,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, runner=runner, **how)
+            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -292,6 +304,7 @@ def _unbiased(
     points: Points,
     held_out: BlendHoldout,
     options: BlendOptions,
+    held: Mapping[str, int],
     *,
     seed: int,
     threads: int,
@@ -299,7 +312,8 @@ def _unbiased(
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
-    Return None if the network has a time budget of its own: there is no time for a second one.
+    Return None if the network has a time budget of its own: there is no time for a second one. `held` are the bytes of
+    the points and of the parts but the network.
     """
     if held_out.for_good:
         return fitted
@@ -309,7 +323,9 @@ def _unbiased(
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
-        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
+        weights = (parameter.value for parameter in fitted.network.network.parameters())
+        held = {**held, "first network": bytes_in_memory(weights)}
+        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
         fitted = replace(fitted, network=network)
     tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner)
     return replace(fitted, tree=tree)
@@ -334,22 +350,32 @@ def _combined(
     `measured` has parts that were trained without the hold-out.
     """
     features, truth = rows_of(points, holdout.held)
+    assert fitted.neighbors is not None
     neighbors = fitted.neighbors
-    assert neighbors is not None
-    weights = neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
     n_labels, choices = len(fitted.target.classes), dict(fitted.choices)
     beam = options.rules.wrong_ways
-
-    def proposed(n: int) -> tuple[Candidates, Bools]:
-        found = propose(measured.parts(), features, n, k=k, beam=beam, threads=threads, weights=weights)
-        return found, found.hits(truth)
-
     n, prior = fitted.candidates, fitted.combination
     assert isinstance(prior, Combination)
-    sets = {min(n, n_labels): proposed(min(n, n_labels))}
+
+    def proposed(n: int, neighbors: Neighbors) -> tuple[Candidates, Bools]:
+        weights = neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
+        parts = replace(measured, neighbors=neighbors).parts()
+        found = propose(parts, features, n, k=k, beam=beam, threads=threads, weights=weights)
+        return found, found.hits(truth)
+
+    if neighbors.is_sparse:
+
+        def precision(most: int) -> F64:
+            return _precision(prior, *proposed(min(n, n_labels), replace(neighbors, max_comparisons=most)))
+
+        compared = [Option(f"{most:,}", most) for most in options.comparisons]
+        choices["comparisons"] = climb(compared, precision, options.not_worse)
+        neighbors = replace(neighbors, max_comparisons=choices["comparisons"].value)
+        fitted = replace(fitted, neighbors=neighbors)
+    sets = {min(n, n_labels): proposed(min(n, n_labels), neighbors)}
     if options.candidates is None and fitted.network is not None and n_labels > FEW:
         many = min(MANY, n_labels)
-        sets[many] = proposed(many)
+        sets[many] = proposed(many, neighbors)
         compared = [Option(str(each), each) for each in (FEW, many)]
         choices["candidates"] = choose(compared, lambda n: _precision(prior, *sets[n]), options.better)
         n = choices["candidates"].value

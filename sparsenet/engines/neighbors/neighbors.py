@@ -33,9 +33,6 @@ class NeighborRules:
     max_points : int
         Maximum length of a feature's posting list, cut to its largest values: features that nearly all points have are
         slow and discriminate least.
-    max_comparisons : int
-        Maximum number of postings that a query reads; features with large weights and short lists go first. Without a
-        bound, long texts among millions of points would take milliseconds.
     max_cells : int
         Maximum numbers in the matrix of dense points.
     rarities : tuple of float
@@ -52,7 +49,6 @@ class NeighborRules:
     """
 
     max_points: int = 4096
-    max_comparisons: int = 1 << 16
     max_cells: int = MAX_DENSE_CELLS
     rarities: tuple[float, ...] = (0.0, 0.5, 1.0)
     powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 6.0)
@@ -87,6 +83,8 @@ class Neighbors:
         Not saved: a loaded model has the default ones.
     n_centroids : int
         The number of centroids of labels at the end of the points.
+    max_comparisons : int
+        Maximum number of postings that a query reads; features with large weights and short lists go first.
     centroids : LabelCentroids, optional
         Not saved: the sums that leave a point out of its own centroids.
     """
@@ -98,6 +96,7 @@ class Neighbors:
     power: float
     rules: NeighborRules = RULES
     n_centroids: int = 0
+    max_comparisons: int = 1 << 16
     centroids: LabelCentroids | None = None
 
     def __repr__(self) -> str:
@@ -109,6 +108,11 @@ class Neighbors:
     def n_points(self) -> int:
         """The number of training points."""
         return len(self.labels) - self.n_centroids
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether points are compared by posting lists."""
+        return self._side_by_side is None
 
     @classmethod
     def learn(
@@ -175,7 +179,7 @@ class Neighbors:
         both, labels = own.after(limited, self.labels)
         more = replace(rules, max_cells=2 * rules.max_cells)
         index, weights = _weigh_features(both, transpose(both), self.rarity, more)
-        found = Neighbors(index, labels, weights, self.rarity, self.power, rules, len(own.labels), own)
+        found = Neighbors(index, labels, weights, self.rarity, self.power, rules, len(own.labels), centroids=own)
         near = found._nearest_others(points.take(sample), sample, k, threads)
         by_option = found._ndcg_by_power(sample, *near, threads)
         options = [Option(f"{each:g}", each) for each in by_option]
@@ -198,7 +202,7 @@ class Neighbors:
             queries = Rows(points.indptr, points.indices, values, points.width)
             self._side_by_side.nearest(queries, near, products, threads)
         else:
-            query, size = (points.indptr, points.indices, values), (self.index.width, self.rules.max_comparisons)
+            query, size = (points.indptr, points.indices, values), (self.index.width, self.max_comparisons)
             kernels.nearest_points(*query, *_arrays(self.index), *size, near, products, threads)
         return near, products
 

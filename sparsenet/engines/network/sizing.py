@@ -21,11 +21,12 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
-from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
+from sparsenet.engines.network.training import Trainer, checkpoints
 from sparsenet.engines.network.training.fingerprint import RESTART
 from sparsenet.features.scaling import Scaling
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
+from sparsenet.storage.format import CheckpointError
 
 #: By parameter name.
 Choices = dict[str, Decision]

@@ -11,6 +11,7 @@ import numpy as np
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
+from sparsenet.data.dialect import NO_FILE, LearntFile
 from sparsenet.engines.table.encoding_choices import without
 from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.measuring_members import Measured, can_decide, measure_steps
@@ -51,6 +52,8 @@ class FittedTable:
         The column of classes, and what separates several classes in its cells.
     dropped : ndarray of bool, optional
         Features that the model does without.
+    file : LearntFile
+        How the training file was read, for further files.
     """
 
     member: Member
@@ -63,6 +66,7 @@ class FittedTable:
     column: str | None = None
     label_delimiter: str | None = None
     dropped: Bools | None = None
+    file: LearntFile = NO_FILE
 
     def points(self, frame: Frame, threads: int, *, whole: bool = False) -> TablePoints:
         """Encode a frame: the parts that the model needs, or both."""

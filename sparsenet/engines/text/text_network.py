@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,9 +102,7 @@ class NetworkModel:
         return sum(parameter.value.size for parameter in self.network.parameters())
 
     @classmethod
-    def train(
-        cls, points: Rows, labels: Rows, seed: int, threads: int, *, held: int = 0, **parameters: Any
-    ) -> NetworkModel:
+    def train(cls, points: Rows, labels: Rows, seed: int, threads: int, held: int = 0, **parameters: Any) -> Self:
         """Train on weighted features of texts, and their labels; the texts hold `held` bytes.
 
         All epochs are run: keeping the best one by held-out texts, or stopping early, cost up to nine points.

@@ -59,11 +59,13 @@ def train(
     seed: int,
     threads: int,
     on_progress: OnProgress,
-) -> list[Level]:
+    levels: list[Level],
+    on_level: Callable[[], object] = lambda: None,
+) -> None:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    The session has the "points" in its scratch. `on_progress` receives the fraction of the work done since its last
-    call; all shares sum to 1.
+    The session has the "points" in its scratch. `levels` has the trained levels and gets the others, and `on_level` is
+    called after each. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
     """
     squared = squares(points)
     if not np.isfinite(squared).all():
@@ -74,14 +76,16 @@ def train(
     widths = [len(children) - 1 for children in shape.children]
     beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     n_shards = -(-len(points) // rules.shard_points)
-    levels: list[Level] = []
     for depth, child_of_label in enumerate(_child_of_label(shape, labels.width)):
         plan = LevelPlan(depth, beams[depth], n_shards, rules, seed + depth, threads)
         session.scratch.put(f"shape{depth}", shape.children[depth], child_of_label)
         share = beams[depth] / sum(beams)
-        levels.append(_train_level(session, plan, shape.children[depth], share, on_progress))
-        session.scratch.put(f"machines{depth}", *levels[-1].as_tuple())
-    return levels
+        if depth < len(levels):
+            on_progress(share)
+        else:
+            levels.append(_train_level(session, plan, shape.children[depth], share, on_progress))
+            on_level()
+        session.scratch.put(f"machines{depth}", *levels[depth].as_tuple())
 
 
 def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:

@@ -89,12 +89,12 @@ def grow(
 def sum_labels(scratch: Scratch, block: int, first: int, last: int, budget: int, threads: int) -> None:
     """Keep the centroids of a block of labels, of unit length."""
     points, of_label = get_source(scratch, "points"), get_rows(scratch, "points-by-label")
-    put_rows(scratch, f"sums{block}", _unit_length(centroids(points, of_label.slice(first, last), budget, threads)))
+    put_rows(scratch, f"sums.{block}", _unit_length(centroids(points, of_label.slice(first, last), budget, threads)))
 
 
 def join_sums(scratch: Scratch, n_blocks: int) -> None:
     """Put the centroids of all blocks of labels behind each other."""
-    parts = [get_rows(scratch, f"sums{block}") for block in range(n_blocks)]
+    parts = [get_rows(scratch, f"sums.{block}") for block in range(n_blocks)]
     lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
     indices, data = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "data"))
     put_rows(scratch, "centroids", Rows(np.cumsum(lengths), indices, data, parts[0].width))

@@ -57,7 +57,7 @@ class Corpus:
     @property
     def n_bytes(self) -> int:
         """The bytes of the features and labels, without those in temporary files."""
-        arrays = [self.rows.indptr, self.rows.slots, self.rows.counts, *arrays_of(self.labels)]
+        arrays: list[NDArray[Any]] = [self.rows.indptr, self.rows.slots, self.rows.counts, *arrays_of(self.labels)]
         return bytes_in_memory(arrays if self.vectors is None else [*arrays, self.vectors])
 
     def features_by(self, rules: FeatureRules) -> TextRows:

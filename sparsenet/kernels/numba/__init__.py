@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparsenet.kernels.numba.numba_blend import rank_blend
 from sparsenet.kernels.numba.numba_cells import search_cells
 from sparsenet.kernels.numba.numba_dual import dual_pass, dual_train, shuffle_order
 from sparsenet.kernels.numba.numba_inference import predict_topk
@@ -60,6 +61,7 @@ __all__ = [
     "parse_svmlight",
     "parse_xmc",
     "predict_topk",
+    "rank_blend",
     "read_records",
     "recommend_items",
     "search_cells",

@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ X = sparse.csr_array(
 )
 X.sum_duplicates()
 TEXTS = [" ".join(f"w{column:x}" for column in row) for row in COLUMNS.tolist()]
-MODELS = {
+MODELS: dict[str, tuple[Any, Any]] = {
     "points": (BlendClassifier(network=ExtremeClassifier(epochs=1)), X),
     "texts": (TextClassifier(method="blend", epochs=1), TEXTS),
 }

@@ -216,7 +216,9 @@ def trained(rules, on_progress=lambda share: None):
     points, labels = Rows.of(MANY), Rows.of(sparse.csr_array(MANY_Y))
     with HERE.session() as session:
         put_rows(session.scratch, "points", points)
-        return train(session, grow(session, points, labels, 0, 1), points, labels, rules, 0, 1, on_progress)
+        levels: list[machines.Level] = []
+        train(session, grow(session, points, labels, 0, 1), points, labels, rules, 0, 1, on_progress, levels)
+        return levels
 
 
 def test_progress_is_proportional_to_training_work():

@@ -43,7 +43,7 @@ def fingerprint(
     return {
         "classifier": classifier,
         **dict.fromkeys(DATA),
-        **{name: _about(rows) for name, rows in data.items()},
+        **{name: rows.checksum() for name, rows in data.items()},
         "trial": trial.epochs if trial else None,
         **({"may_end": True} if trial and trial.may_end else {}),
         **settings,
@@ -70,10 +70,6 @@ def data_of(
     for held_out in (validation, trial.held_out if trial else None):
         rows += [held_out.features, Rows.of(held_out.truth)] if held_out else [None, None]
     return {name: own for name, own in zip(DATA, rows, strict=True) if own is not None}
-
-
-def _about(rows: RowSource) -> str:
-    return f"{len(rows)} x {rows.width} of checksum {rows.checksum():08x}"
 
 
 def mismatch(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
