@@ -833,3 +833,78 @@ class TextScorer:
 
         A text that UTF-8 cannot encode raises a UnicodeEncodeError.
         """
+
+# --- streams of events -----------------------------------------------------------------------------------------
+
+def learn_stream(
+    pair_items: I32,
+    pair_times: F64,
+    pair_counts: F32,
+    user_values: F64,
+    item_counts: F64,
+    item_values: F64,
+    context_items: I32,
+    context_counts: F32,
+    context_keys: I64,
+    popular: I32,
+    half_lives: F64,
+    clock: F64,
+    weights: F32,
+    squares: F32,
+    moments: F64,
+    users: I32,
+    items: I32,
+    times: F64,
+    refresh: int,
+    out_ranks: I64,
+) -> None:
+    """Rank the item of each event (users, items and times, each (n,)) among all, then learn the event.
+
+    State and weights change at the end of each block of `refresh` events, at least 1; ranks, from 1, and gradients come
+    from the state before. Candidates are the items of the user's history, the successors of the last item, of the one
+    before and of both, and popular items: 128 at most. Other items rank behind these, by the number of events. The
+    right candidate takes a step of Adagrad on the cross-entropy over all candidates.
+
+    State, for U users with histories of H items, and N items:
+
+    - pair_items (U, H, 2): the items of each history, distinct, the latest first, and the item that the user took
+      after its last run; -1: none. pair_times (U, H): the last time. pair_counts (U, H, 4): its events, the events of
+      user and item then, and the length of the last run.
+    - user_values (U, 6): events, last time, mean gap, fraction of new items, fraction of repeats, length of the run.
+    - item_counts (N,): events; below 0 in rows without an item. item_values (N, 9): time, number and user of the last
+      event, fraction of repeats; then log2 of the decayed counts, as if nothing had decayed: of events by each of the
+      half_lives (4,), which are numbers of events, and of new users by the second.
+    - context_items, context_counts (N + P, S): the successors of each item and of P pairs of items, with decayed
+      counts, in any order; -1: none. context_keys (P,): ``last << 32 | before``; -1: none.
+    - popular (4, C): the items with the highest decayed count for each half-life; -1: none.
+    - clock (3,): the number of events, the first time and the last one.
+
+    Ranker of 34 features: weights and squares (36, u) are the hidden units, their biases and the output; moments (35,
+    2) the sums of each feature and of its square, and in the last row the number of candidates.
+    """
+
+def rank_stream(
+    pair_items: I32,
+    pair_times: F64,
+    pair_counts: F32,
+    user_values: F64,
+    item_counts: F64,
+    item_values: F64,
+    context_items: I32,
+    context_counts: F32,
+    context_keys: I64,
+    popular: I32,
+    half_lives: F64,
+    clock: F64,
+    weights: F32,
+    moments: F64,
+    users: I32,
+    times: F64,
+    out_items: I32,
+    out_scores: F32,
+    threads: int,
+) -> None:
+    """Write the k best candidates of each user (n,), -1 without history, and their softmax probabilities: both (n, k).
+
+    State and ranker as in `learn_stream`, which are only read. Padded with -1 and 0; ties go to the earlier candidate.
+    """

@@ -200,14 +200,14 @@ def read_log(
     if isinstance(log, str | os.PathLike):
         format, dialect = columns.file.like(log, file.format, file.dialect)
         file = replace(file, format=format, dialect=dialect)
-    found = _of_frame(_frame(log, columns, file, argument), columns, may_be_empty)
+    found = _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty)
     if found.columns is None or not isinstance(log, str | os.PathLike):
         return found
     return replace(found, columns=replace(found.columns, file=LearntFile.of(log, file.format, file.dialect)))
 
 
-def _frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
-    """Read the columns; all columns of the file if one is missing, since the error lists them."""
+def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
+    """Read the columns of a log; all columns of the file if one is missing, since the error lists them."""
     if columns.by_position and not isinstance(log, str | os.PathLike):
         raise ValueError(f"user={columns.user} is a position in a file, and {argument} is none: name the column")
     dialect = replace(file.dialect, header=False) if columns.by_position else file.dialect

@@ -23,6 +23,7 @@ from sparsenet.kernels.numba.numba_records import decode_rows, encode_rows, read
 from sparsenet.kernels.numba.numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels.numba.numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels.numba.numba_sparse import csr_matmul, pair_dot, spread_postings, take_rows, transpose_batch
+from sparsenet.kernels.numba.numba_stream import learn_stream, rank_stream
 from sparsenet.kernels.numba.numba_text import join_texts, text_features, text_room
 from sparsenet.kernels.numba.numba_tree_grow import split_sets
 from sparsenet.kernels.numba.numba_tree_search import search_tree
@@ -48,6 +49,7 @@ __all__ = [
     "isa_used",
     "join_texts",
     "label_centroids",
+    "learn_stream",
     "lsh_bin_codes",
     "lsh_build_tables",
     "lsh_pack_signs",
@@ -62,6 +64,7 @@ __all__ = [
     "parse_xmc",
     "predict_topk",
     "rank_blend",
+    "rank_stream",
     "read_records",
     "recommend_items",
     "search_cells",
