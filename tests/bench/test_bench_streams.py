@@ -38,11 +38,11 @@ def test_planted_streams_do_not_repeat_unless_told():
 
 def test_runs_every_system(workplace):
     rng = np.random.default_rng(0)
-    rows = [f"u{rng.integers(9)},i{rng.integers(7)},{t}" for t in range(300)]
+    rows = [f"{rng.integers(9)},{rng.integers(7)},{t}" for t in range(300)]
     (workplace / "log.csv").write_text("\n".join(["user,item,time", *rows]) + "\n")
-    streams.main(["--data", "log.csv", "--planted", "--refresh", "1,7", "--json", "found.json"])
+    streams.main(["--data", "log.csv", "--planted", "--mutual", "log", "--refresh", "1,7", "--json", "found.json"])
     runs = json.loads((workplace / "found.json").read_text())["runs"]
-    assert len(runs) == 2 * (1 + len(PEERS))
+    assert len(runs) == 2 * (2 + len(PEERS))
     assert all(0.1 < run["scores"]["MRR"] < 1 for run in runs)
 
 
