@@ -247,7 +247,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     def _learn(self, log: Any, sort: Any, file: dict[str, Any]) -> I64:
         self._check()
         stream = self._stream
-        with stream.lock:
+        with stream.writing:
             return stream.learn(self._read(log, self._saved.columns, stream, sort, file), self.refresh)
 
     def _frame(self, columns: dict[str, Any], answers: Answers) -> Any:

@@ -33,7 +33,8 @@ class Stream:
     """Learn from events in the order of time, and rank the next item of users.
 
     A mutual stream has one object for the slots of users and items: they are the same things.
-    One lock guards all: a query waits until the running chunk of an update has ended, and sees whole events.
+    `lock` guards the state: a query waits until the running chunk of an update has ended, and sees whole events.
+    `writing` is held for a whole update, so that one ends before the next one begins.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Stream:
     ) -> None:
         self.arrays, self.users, self.items = arrays, users, items
         self.max_users, self.max_items = max_users, max_items
-        self.lock = RLock()
+        self.lock, self.writing = RLock(), RLock()
 
     @classmethod
     def blank(cls, history: int, max_users: int, max_items: int, *, mutual: bool) -> Stream:
@@ -65,10 +66,10 @@ class Stream:
         return float(self.arrays.clock[2]) if self.n_events else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "lock"}
+        return {name: value for name, value in vars(self).items() if name not in ("lock", "writing")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=RLock())
+        vars(self).update(state, lock=RLock(), writing=RLock())
 
     # --- learning ---
 

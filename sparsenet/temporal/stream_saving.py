@@ -145,7 +145,7 @@ class NextItemSavingMixin:
         """
         check_is_fitted(self)
         self._check()  # invalid parameters could not be loaded
-        with self._saved.stream.lock:
+        with self._saved.stream.writing:
             packed = pack(self.get_params(deep=False), self._saved)
             storage.save(path, *packed)
 
