@@ -58,12 +58,14 @@ class Stream:
     @property
     def n_events(self) -> int:
         """The number of events learnt."""
-        return int(self.arrays.clock[0])
+        with self.lock:
+            return int(self.arrays.clock[0])
 
     @property
     def newest(self) -> float | None:
         """The time of the last event; None before the first."""
-        return float(self.arrays.clock[2]) if self.n_events else None
+        with self.lock:
+            return float(self.arrays.clock[2]) if self.n_events else None
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("lock", "writing")}
