@@ -76,6 +76,23 @@ def measures(found: np.ndarray) -> dict[str, float]:
     return {"MRR": float(np.mean(1 / found)), **{f"recall@{k}": float(np.mean(found <= k)) for k in (1, 10)}}
 
 
+def shares(log: dict[str, Any], first: int, refresh: int) -> dict[str, float]:
+    """Return the fractions of test events with the user's last known item, an earlier one, or a new one."""
+    kinds = {"last": 0, "earlier": 0, "new": 0}
+    own: dict[int, dict[int, None]] = {}
+    events = list(zip(log["user"].tolist(), log["item"].tolist(), strict=True))
+    for begin in range(0, len(events), refresh):
+        block = events[begin : begin + refresh]
+        for e, (user, item) in enumerate(block, begin):
+            mine = own.get(user, {})
+            kind = "new" if item not in mine else "last" if next(reversed(mine)) == item else "earlier"
+            kinds[kind] += e >= first
+        for user, item in block:
+            own.setdefault(user, {}).pop(item, None)
+            own[user][item] = None
+    return {kind: count / (len(events) - first) for kind, count in kinds.items()}
+
+
 def next_item(log: dict[str, Any], first: int, refresh: int, mutual: bool) -> dict[str, Any]:
     """Learn the first events, then predict and learn the others."""
     parts = [{name: values[rows] for name, values in log.items()} for rows in (slice(first), slice(first, None))]
@@ -90,6 +107,8 @@ def next_item(log: dict[str, Any], first: int, refresh: int, mutual: bool) -> di
 def measure(log: dict[str, Any], system: str, refresh: int, mutual: bool) -> dict[str, Any]:
     """Measure one system on a log."""
     first = int(len(log["user"]) * (1 - TEST_SHARE))
+    if system == "shares":
+        return {"shares": shares(log, first, refresh)}
     if system.startswith("NextItem"):
         return next_item(log, first, refresh, "mutual" in system)
     n_items = int(max(log["item"].max(), log["user"].max() if mutual else 0)) + 1
@@ -137,8 +156,11 @@ def shown(report: dict[str, Any]) -> str:
             found = " | ".join(f"{run['scores'][name]:.4f}" for name in ("MRR", "recall@1", "recall@10"))
             speed = f"{run['events_per_cpu_second']:,.0f}" if "events_per_cpu_second" in run else ""
             lines.append(f"| {run['data']} | {run['system']} | {run['refresh']} | {found} | {speed} |")
+        elif "shares" in run:
+            found = ", ".join(f"{kind} {share:.4f}" for kind, share in run["shares"].items())
+            lines.append(f"| {run['data']} | items of the user: {found} | {run['refresh']} | | | | |")
         else:
-            lines.append(f"{run}")
+            lines.append(str(run))
     return "\n".join([*lines, "", setting(report)])
 
 
@@ -150,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--mutual", nargs="*", default=[], metavar="NAME", help="files whose users and items are the same"
     )
     parser.add_argument("--planted", nargs="*", choices=list(PLANTED), default=list(PLANTED))
-    parser.add_argument("--systems", nargs="+", default=["NextItem", "NextItem, mutual", *PEERS])
+    parser.add_argument("--systems", nargs="+", default=["shares", "NextItem", "NextItem, mutual", *PEERS])
     parser.add_argument("--refresh", type=names, default=["1", "10", "200"])
     parser.add_argument("--scale", action="store_true")
     parser.add_argument("--users", type=int, default=1_000_000)
