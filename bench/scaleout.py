@@ -180,6 +180,10 @@ def measure(data: Planted, report: dict[str, Any], repeats: int) -> None:
     report["overhead"] = statistics.median(b / a for a, b in zip(alone, one, strict=True)) - 1
     report["driver_share"] = statistics.median(a / b for a, b in zip(driver, one, strict=True))
     report |= record(data)
+
+
+def measure_blend(data: Planted, report: dict[str, Any]) -> None:
+    """Add the CPU seconds of a blend without network to a report."""
     _, seconds = trained(lambda **how: BlendClassifier(network="drop", **how), data)
     _, own, worker = on_one_process(lambda **how: BlendClassifier(network="drop", **how), data)
     report["blend"] = {"alone": seconds, "one_worker": own + worker, "driver": own}
@@ -196,9 +200,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     data = generate(Shape.with_labels(options.labels, points=options.points), options.seed)
     report: dict[str, Any] = head(threads=1)
-    measure(data, report, options.repeats)
-    if options.out:
-        keep(report, options.out)
+    for measured in (lambda: measure(data, report, options.repeats), lambda: measure_blend(data, report)):
+        measured()
+        if options.out:
+            keep(report, options.out)
     blend = report["blend"]
     print(
         f"driver: {100 * report['driver_share']:.1f} % of the CPU time; one worker: {100 * report['overhead']:+.1f} %; "
