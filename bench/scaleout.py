@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +185,9 @@ def measure(data: Planted, report: dict[str, Any], repeats: int) -> None:
 
 def measure_blend(data: Planted, report: dict[str, Any]) -> None:
     """Add the CPU seconds of a blend without network to a report."""
-    _, seconds = trained(lambda **how: BlendClassifier(network="drop", **how), data)
-    _, own, worker = on_one_process(lambda **how: BlendClassifier(network="drop", **how), data)
+    blend = partial(BlendClassifier, network="drop")
+    _, seconds = trained(blend, data)
+    _, own, worker = on_one_process(blend, data)
     report["blend"] = {"alone": seconds, "one_worker": own + worker, "driver": own}
 
 
@@ -200,10 +202,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     data = generate(Shape.with_labels(options.labels, points=options.points), options.seed)
     report: dict[str, Any] = head(threads=1)
-    for measured in (lambda: measure(data, report, options.repeats), lambda: measure_blend(data, report)):
-        measured()
-        if options.out:
-            keep(report, options.out)
+    measure(data, report, options.repeats)
+    if options.out:
+        keep(report, options.out)
+    measure_blend(data, report)
+    if options.out:
+        keep(report, options.out)
     blend = report["blend"]
     print(
         f"driver: {100 * report['driver_share']:.1f} % of the CPU time; one worker: {100 * report['overhead']:+.1f} %; "
