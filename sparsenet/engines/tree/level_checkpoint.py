@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.engines.tree import machines, tree_shape
 from sparsenet.engines.tree.machines import Level, Rules
 from sparsenet.engines.tree.tree_shape import Shape
@@ -38,7 +38,9 @@ class LevelCheckpoint:
     run: Mapping[str, Any]
 
     @classmethod
-    def of(cls, place: str | os.PathLike[str], points: Rows, labels: Rows, rules: Rules, seed: int) -> LevelCheckpoint:
+    def of(
+        cls, place: str | os.PathLike[str], points: RowSource, labels: Rows, rules: Rules, seed: int
+    ) -> LevelCheckpoint:
         """Describe a run; raise now if its directory cannot be written."""
         storage.prepare(place)
         settings = {field.name: getattr(rules, field.name) for field in fields(rules) if field.name not in _SIZES}
