@@ -222,10 +222,8 @@ def show(report: dict[str, Any]) -> None:
         f"models: {report['models']}"
     )
     if blend := report.get("blend"):
-        print(
-            f"blend of {blend['points']:,} points: driver {100 * blend['driver'] / blend['one_worker']:.1f} %, one worker "
-            f"{100 * (blend['one_worker'] / blend['alone'] - 1):+.1f} %"
-        )
+        share, overhead = blend["driver"] / blend["one_worker"], blend["one_worker"] / blend["alone"] - 1
+        print(f"blend of {blend['points']:,} points: driver {100 * share:.1f} %; one worker: {100 * overhead:+.1f} %")
     print("\n".join(table(costs_of(report))))
     print(setting(report))
 
