@@ -1,17 +1,19 @@
 """What `fit(executor=...)` costs: the driver's share of the CPU time, the overhead of one worker, and equal bits.
 
     python -m bench.scaleout [--labels 50000] [--points 150000] [--repeats 3] [--seed 0] [--out FILE]
+    python -m bench.scaleout --part blend [--labels 50000] [--points 150000] [--seed 0] --out FILE
 
 A tree is trained on planted points in this process and on one spawned process in turn, CPU seconds of all threads.
 Another run on one process records each task: its CPU time and the sizes of its messages. Runs on 2, 4 and 8 processes,
 and one whose worker is killed, compare the bits of the models. `bench.scaleout_simulation` predicts clusters from this.
-A blend without network is trained once in each way.
+`--part blend` trains a blend without network once in each way, and adds it to the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import multiprocessing
 import os
 import pickle
@@ -22,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,31 +183,47 @@ def measure(data: Planted, report: dict[str, Any], repeats: int) -> None:
     report["overhead"] = statistics.median(b / a for a, b in zip(alone, one, strict=True)) - 1
     report["driver_share"] = statistics.median(a / b for a, b in zip(driver, one, strict=True))
     report |= record(data)
-    _, seconds = trained(lambda **how: BlendClassifier(network="drop", **how), data)
-    _, own, worker = on_one_process(lambda **how: BlendClassifier(network="drop", **how), data)
-    report["blend"] = {"alone": seconds, "one_worker": own + worker, "driver": own}
+
+
+def measure_blend(data: Planted) -> dict[str, float]:
+    """Return the CPU seconds of a blend without network, in this process and on one worker."""
+    blend = partial(BlendClassifier, network="drop")
+    _, seconds = trained(blend, data)
+    _, own, worker = on_one_process(blend, data)
+    return {"points": data.X.shape[0], "alone": seconds, "one_worker": own + worker, "driver": own}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print the shares, the overhead and the predictions."""
+    """Measure and print a part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--labels", type=int, default=50_000)
     parser.add_argument("--points", type=int, default=150_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--part", choices=["tree", "blend"], default="tree")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     data = generate(Shape.with_labels(options.labels, points=options.points), options.seed)
-    report: dict[str, Any] = head(threads=1)
-    measure(data, report, options.repeats)
+    if options.part == "tree":
+        report: dict[str, Any] = head(threads=1)
+        measure(data, report, options.repeats)
+    else:
+        report = json.loads(options.out.read_text())
+        report["blend"] = measure_blend(data)
     if options.out:
         keep(report, options.out)
-    blend = report["blend"]
+    show(report)
+
+
+def show(report: dict[str, Any]) -> None:
+    """Print the shares, the overhead and the predictions."""
     print(
         f"driver: {100 * report['driver_share']:.1f} % of the CPU time; one worker: {100 * report['overhead']:+.1f} %; "
-        f"models: {report['models']}; blend: driver {100 * blend['driver'] / blend['one_worker']:.1f} %, "
-        f"one worker {100 * (blend['one_worker'] / blend['alone'] - 1):+.1f} %"
+        f"models: {report['models']}"
     )
+    if blend := report.get("blend"):
+        share, overhead = blend["driver"] / blend["one_worker"], blend["one_worker"] / blend["alone"] - 1
+        print(f"blend of {blend['points']:,} points: driver {100 * share:.1f} %; one worker: {100 * overhead:+.1f} %")
     print("\n".join(table(costs_of(report))))
     print(setting(report))
 

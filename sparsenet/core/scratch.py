@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import struct
 import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.rows import Rows, RowSource
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource
 
 #: Arrays begin at multiples of this many bytes.
 ALIGNMENT = 64
@@ -31,6 +34,9 @@ class Scratch(Protocol):
 
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Keep the arrays under a name."""
+
+    def put_source(self, name: str, rows: RowSource) -> None:
+        """Keep rows that are on disk under a name."""
 
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
@@ -51,6 +57,10 @@ class MemoryScratch:
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Keep the arrays under a name."""
         self._held[name] = arrays
+
+    def put_source(self, name: str, rows: RowSource) -> None:
+        """Keep rows that are on disk under a name; they stay there."""
+        self._held[name] = (cast(Any, rows),)
 
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
@@ -81,11 +91,36 @@ class FolderScratch:
 
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Write the arrays to a file."""
+        arrays = tuple(np.ascontiguousarray(array) for array in arrays)
+        with self._named(name) as file:
+            for array, place in zip(arrays, _lay_out(file, [(a.dtype, a.shape) for a in arrays]), strict=True):
+                file.seek(place)
+                file.write(array.reshape(-1).view(np.uint8).data)
+
+    def put_source(self, name: str, rows: RowSource) -> None:
+        """Write rows on disk to a file as arrays, one block after the other."""
+        indptr, done = np.append(0, np.cumsum(rows.sizes, dtype=np.int64)), 0
+        n, width = (int(indptr[-1]),), np.array([rows.width])
+        types = [(indptr.dtype, indptr.shape), (np.dtype(np.int32), n), (np.dtype(np.float32), n), (width.dtype, (1,))]
+        with self._named(name) as file:
+            places = _lay_out(file, types)
+            for place, array in ((places[0], indptr), (places[3], width)):
+                file.seek(place)
+                file.write(array.data)
+            for block in rows.blocks(POINTS_AT_A_TIME):
+                for place, array in ((places[1], block.indices), (places[2], block.data)):
+                    file.seek(place + 4 * done)
+                    file.write(array.data)
+                done += len(block.indices)
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file that gets its name when it is complete."""
         path = Path(self.folder, name)
         unfinished = path.with_name(f"{name}.{uuid.uuid4().hex}.part")
         # The folder may have gone with a run that ended: then opening fails, and nothing is left behind.
         with unfinished.open("wb") as file:
-            _write(file, arrays)
+            yield file
         unfinished.replace(path)
 
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
@@ -123,9 +158,9 @@ def _unmap_deleted() -> None:
 
 
 def put_rows(scratch: Scratch, name: str, rows: RowSource) -> None:
-    """Keep rows under a name; rows on disk stay there, and only this process can read them."""
+    """Keep rows, in memory or on disk, under a name."""
     if not isinstance(rows, Rows):
-        scratch.put(name, cast(Any, rows))
+        scratch.put_source(name, rows)
         return
     n = rows.indptr[-1]
     scratch.put(name, rows.indptr, rows.indices[:n], rows.data[:n], np.array([rows.width]))
@@ -151,16 +186,16 @@ def _rows_of(indptr: Any, indices: Any, data: Any, width: Any) -> Rows:
     return Rows(indptr, indices, data, int(width[0]))
 
 
-def _write(file: Any, arrays: tuple[NDArray[Any], ...]) -> None:
-    arrays = tuple(np.ascontiguousarray(array) for array in arrays)
-    sizes = [-(-array.nbytes // ALIGNMENT) * ALIGNMENT for array in arrays]
+def _lay_out(file: BinaryIO, types: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> list[int]:
+    """Write the header for arrays of these types and shapes; return where each begins."""
+    sizes = [-(-math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT for dtype, shape in types]
     ends = np.cumsum([0, *sizes]).tolist()
-    header = json.dumps([(array.dtype.str, array.shape, end) for array, end in zip(arrays, ends, strict=False)])
+    header = json.dumps([(dtype.str, shape, end) for (dtype, shape), end in zip(types, ends, strict=False)])
     text = header.encode().ljust(-(-(len(header) + _LENGTH.size) // ALIGNMENT) * ALIGNMENT - _LENGTH.size)
     file.write(_LENGTH.pack(len(text)) + text)
-    for array, size in zip(arrays, sizes, strict=True):
-        file.write(array.reshape(-1).view(np.uint8).data)
-        file.write(bytes(size - array.nbytes))
+    begin = file.tell()
+    file.truncate(begin + ends[-1])
+    return [begin + end for end in ends[:-1]]
 
 
 def _read(path: Path) -> tuple[NDArray[Any], ...]:

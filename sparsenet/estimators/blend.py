@@ -31,7 +31,7 @@ from sparsenet.estimators import blend_parts
 from sparsenet.estimators.blend_answering import BlendAnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.point_sources import checked_points, refuse_both, training_points
+from sparsenet.estimators.point_sources import checked_points, training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation, with_features
 from sparsenet.estimators.tree import TreeClassifier
@@ -238,7 +238,6 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             verbose=optional(switch, "verbose", self.verbose),
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
-        refuse_both(cache, executor)
         with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
             X, y = training_points(X, y, cache=cache, verbose=options.verbose)
             shared = arrays_of(X, y)

@@ -80,12 +80,6 @@ def _with_labels(X: Any, y: Any, points: Any) -> tuple[Any, Any]:
     return points.X, y
 
 
-def refuse_both(cache: Any, executor: Any) -> None:
-    """Refuse a cache next to an executor: its workers have their own copy of the points."""
-    if cache is not None and executor is not None:
-        raise ValueError("cache and executor are both set, but only this process can read the cache: leave one out")
-
-
 def checked_points(model: Any, X: Any) -> Any:
     """Return the X of `fit`, validated; a file of points was validated as it was written."""
     if not isinstance(X, StoredPoints):

@@ -24,7 +24,7 @@ from sparsenet.engines.tree.tree_effects import tree_effects
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.explaining import Effects
-from sparsenet.estimators.point_sources import checked_points, refuse_both, training_points
+from sparsenet.estimators.point_sources import checked_points, training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
@@ -166,7 +166,6 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             Stores the points there once, in about 6 bytes a number, and reads them from there, so that they need not
             fit into memory. The model is the same. X may then also be an iterable of batches ``(X, y)``.
         """
-        refuse_both(cache, executor)
         if check_callbacks(callbacks):
             raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
         rules, threads, normalize = self._check(), self._threads(), self.normalize

@@ -38,6 +38,15 @@ def test_a_tree_is_the_same_on_spawned_processes(usual):
         assert_same_tree(tree(executor=pool), usual)
 
 
+def test_workers_read_points_of_a_cache(usual, tmp_path):
+    for name in ("cache", "scratch"):
+        (tmp_path / name).mkdir()
+    with processes(2) as pool:
+        found = tree(executor=Workers(pool, scratch=tmp_path / "scratch"), cache=tmp_path / "cache")
+    assert_same_tree(found, usual)
+    assert os.listdir(tmp_path / "scratch") == []
+
+
 def test_a_tree_is_the_same_if_a_worker_is_killed(usual, tmp_path, monkeypatch):
     monkeypatch.setenv("DIED", str(tmp_path / "died"))
     monkeypatch.setattr(train_levels, "route", pool_tasks.route_once_dying)
@@ -53,13 +62,16 @@ def test_a_blend_is_the_same_on_processes(network, tmp_path):
         return model.fit(POINTS[:1500], LABELS[:1500], **how)
 
     usual = fitted()
+    for name in ("cache", "scratch"):
+        (tmp_path / name).mkdir()
+    how = {"cache": tmp_path / "cache"} if network == "drop" else {}
     with processes(2) as pool:
-        found = fitted(executor=Workers(pool, scratch=tmp_path))
+        found = fitted(executor=Workers(pool, scratch=tmp_path / "scratch"), **how)
     assert_same_tree(found.tree_, usual.tree_)
     assert found.choices_ == usual.choices_
     for a, b in zip(found.topk(POINTS[1500:1700], 5), usual.topk(POINTS[1500:1700], 5), strict=True):
         np.testing.assert_array_equal(a, b)
-    assert os.listdir(tmp_path) == []
+    assert os.listdir(tmp_path / "scratch") == []
 
 
 def test_a_failed_fit_on_workers_leaves_the_model_unchanged(tmp_path):
