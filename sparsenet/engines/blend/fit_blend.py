@@ -15,10 +15,11 @@ from sparsenet.core.memory import arrays_of
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
-from sparsenet.engines.blend import fast_ranking, network_part
+from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
 from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
+from sparsenet.engines.blend.fast_ranking import FastRanking, can_rank
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
@@ -138,22 +139,28 @@ class FittedBlend:
         cells : int
             Candidates, or neighbors, of a block: about 100 bytes each.
         """
-        done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
-        how: dict[str, Any] = {"k": k, "threads": threads}
-        fast = among is None and fast_ranking.can_rank(parts, combination, n)
-        most = 2 * n + len(among) if among is not None else n
+        done, most = 0, 2 * n + len(among) if among is not None else n
         n_best = most if n_best is None else n_best
+        fast = self.fast_ranking(n, k=k, beam=2 * beam + n_dropped) if among is None else None
+        parts, combination = self.parts(with_neighbors=k > 0), self.combining(k)
         for block in points.blocks(max(1, cells // max(most, k))):
             own = slice(done, done + len(block))
-            if fast:
-                assert isinstance(combination, Combination)
-                width = 2 * beam + n_dropped
-                yield own, *fast_ranking.rank(parts, combination, block, n, n_best, beam=width, **how)
+            if fast is not None:
+                yield own, *fast.rank(block, n_best, threads)
             else:
-                found = propose(parts, block, n, beam=beam, n_dropped=n_dropped, among=among, **how)
+                how: dict[str, Any] = {"k": k, "beam": beam, "n_dropped": n_dropped, "among": among}
+                found = propose(parts, block, n, threads=threads, **how)
                 labels, scores = combination.rank(found, most, self.seen.label_counts)
                 yield own, labels[:, :n_best], scores[:, :n_best]
             done = own.stop
+
+    def fast_ranking(self, n: int, *, k: int, beam: int) -> FastRanking | None:
+        """Prepare to rank n candidates by the kernel; None if it cannot. `beam` is that of the search."""
+        parts, combination = self.parts(with_neighbors=k > 0), self.combining(k)
+        if not can_rank(parts, combination, n):
+            return None
+        assert isinstance(combination, Combination)
+        return FastRanking.of(parts, combination, n, k=k, beam=beam)
 
     def combining(self, k: int) -> Combination | Version1Combination:
         """Return the combination; without neighbors, the one of tree and network."""
