@@ -9,6 +9,7 @@ from sparsenet.core import old_paths
 
 if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.core.rows import Rows as Rows
+    from sparsenet.core.workers import Workers as Workers
     from sparsenet.data import DataError as DataError
     from sparsenet.data import read as read
     from sparsenet.engines.network.layers import Dense as Dense
@@ -26,7 +27,6 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.engines.network.samplers import LSHSampler as LSHSampler
     from sparsenet.engines.network.samplers import RandomSampler as RandomSampler
     from sparsenet.engines.network.training import Callback as Callback
-    from sparsenet.engines.network.training import CheckpointError as CheckpointError
     from sparsenet.engines.network.training import DivergenceError as DivergenceError
     from sparsenet.engines.network.training import Progress as Progress
     from sparsenet.engines.network.training import StopTraining as StopTraining
@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.pipeline import ClassifierPipeline as ClassifierPipeline
     from sparsenet.estimators.pipeline import make_pipeline as make_pipeline
     from sparsenet.estimators.predictor import Predictor as Predictor
+    from sparsenet.estimators.predictor import ShortlistPredictor as ShortlistPredictor
     from sparsenet.estimators.recommender import Recommender as Recommender
     from sparsenet.estimators.table import TableClassifier as TableClassifier
     from sparsenet.estimators.text import TextClassifier as TextClassifier
@@ -51,6 +52,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.index.hashing import LSHConfig as LSHConfig
     from sparsenet.kernels import KernelWarning as KernelWarning
     from sparsenet.storage import ModelError as ModelError
+    from sparsenet.storage.format import CheckpointError as CheckpointError
 
     __version__: str
 
@@ -62,7 +64,7 @@ _HOMES = {
     "BinaryCrossEntropy": "engines.network.losses",
     "BlendClassifier": "estimators.blend",
     "Callback": "engines.network.training",
-    "CheckpointError": "engines.network.training",
+    "CheckpointError": "storage.format",
     "ClassifierPipeline": "estimators.pipeline",
     "DataError": "data",
     "Dense": "engines.network.layers",
@@ -84,6 +86,7 @@ _HOMES = {
     "SampledOutput": "engines.network.output",
     "SampledSoftmax": "engines.network.losses",
     "Schedule": "engines.network.optim",
+    "ShortlistPredictor": "estimators.predictor",
     "SparseInput": "engines.network.layers",
     "StopTraining": "engines.network.training",
     "TableClassifier": "estimators.table",
@@ -96,6 +99,7 @@ _HOMES = {
     "WideConfig": "engines.network.wide",
     "WidePath": "engines.network.wide",
     "WordVectors": "features.text.word_vectors",
+    "Workers": "core.workers",
     "load": "estimators.loading",
     "make_pipeline": "estimators.pipeline",
     "read": "data",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
 I8 = NDArray[np.int8]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -552,6 +553,30 @@ def parse_svmlight(
     exactly one label in each row.
     """
 
+# --- rows in a file: see data/point_file.py; the encoding is described in csrc/io/records.h ---------------------------
+
+def encode_rows(indptr: I64, indices: I32, values: F64, value_bytes: int, out: U8, ends: I64) -> None:
+    """Encode rows whose ids ascend as records: record i is ``out[ends[i] : ends[i + 1]]``.
+
+    `value_bytes` is 0 for values that are all 1, 2 for whole numbers below 2**16, 4 for float32 and 8 for float64.
+    `out` has room for ``4 + value_bytes`` bytes an entry, ends (n + 1,).
+    """
+
+def decode_rows(
+    records: U8, starts: I64, value_bytes: U8, width: int, indptr: I64, indices: I32, values: F64, threads: int
+) -> int:
+    """Decode records; record i is ``records[starts[i] : starts[i + 1]]``, and has ``value_bytes[i]`` bytes a value.
+
+    The caller fills `indptr` with the row pointers of the result; `indices` and `values` have room for its entries.
+    Returns the first record that is malformed or has an id of `width` or more, or -1.
+    """
+
+def read_records(file: int, offsets: I64, starts: I64, out: U8) -> int:
+    """Read pieces of an open file, a descriptor: piece i begins at ``offsets[i]``, goes to ``out[starts[i] : ...]``.
+
+    Returns 0, the errno of a failure, or -1 if the file ends too early.
+    """
+
 # --- texts: see features/text/ -----------------------------------------------------------------------------------
 # Only integers are used, so features are the same on every CPU and backend. `pages` and `entries` are the Unicode
 # table; `word_ngrams`, `char_low`, `char_high` and `bits` are the rules that turn texts into features.
@@ -626,6 +651,33 @@ def dual_train(
     receives the number of passes.
     """
 
+def shuffle_order(order: I32, seed: int, n_drawn: int) -> None:
+    """Shuffle `order` as a pass of `train_nodes` does; earlier shuffles drew `n_drawn` numbers, one for each swap."""
+
+def dual_pass(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    positive_slack: F32,
+    negative_slack: F32,
+    order: I32,
+    first: int,
+    kept: int,
+    rest: float,
+    stride: float,
+    weight: F32,
+    alpha: F32,
+) -> tuple[int, float]:
+    """Do a part of a pass of `dual_train`, for points that are not all in memory.
+
+    The arguments hold only the n points ``order[first : first + n]``, which are visited in this order. Points that
+    violate optimality by more than `rest` move to ``order[kept : ...]``. weight (d + 1, 16), and the dual variables
+    alpha (n, 16), change. Returns the end of the kept points and the largest violation.
+    """
+
 # --- classifiers in a tree of labels: see engines/tree/ ------------------------------------------------------------
 # A node has up to 16 children: nodes of the next level, or leaves in the last level. Node b has the children
 # ``children[b] ... children[b + 1] - 1``; children (b + 1,) is row pointers. Features of a point may be in any order.
@@ -683,6 +735,11 @@ def train_nodes(
     node. Features whose weights are all zero or smaller than `smallest` have no row. Weights of missing children are
     nearly zero.
     """
+
+def node_slacks(
+    own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
+) -> None:
+    """Compute the slacks of a node for `dual_pass`: n points reach it, and ``own[c]`` of these belong to child c."""
 
 def search_tree(
     levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],
@@ -776,3 +833,78 @@ class TextScorer:
 
         A text that UTF-8 cannot encode raises a UnicodeEncodeError.
         """
+
+# --- streams of events -----------------------------------------------------------------------------------------
+
+def learn_stream(
+    pair_items: I32,
+    pair_times: F64,
+    pair_counts: F32,
+    user_values: F64,
+    item_counts: F64,
+    item_values: F64,
+    context_items: I32,
+    context_counts: F32,
+    context_keys: I64,
+    popular: I32,
+    half_lives: F64,
+    clock: F64,
+    weights: F32,
+    squares: F32,
+    moments: F64,
+    users: I32,
+    items: I32,
+    times: F64,
+    refresh: int,
+    out_ranks: I64,
+) -> None:
+    """Rank the item of each event (users, items and times, each (n,)) among all, then learn the event.
+
+    State and weights change at the end of each block of `refresh` events, at least 1; ranks, from 1, and gradients come
+    from the state before. Candidates are the items of the user's history, the successors of the last item, of the one
+    before and of both, and popular items: 128 at most. Other items rank behind these, by the number of events. The
+    right candidate takes a step of Adagrad on the cross-entropy over all candidates.
+
+    State, for U users with histories of H items, and N items:
+
+    - pair_items (U, H, 2): the items of each history, distinct, the latest first, and the item that the user took
+      after its last run; -1: none. pair_times (U, H): the last time. pair_counts (U, H, 4): its events, the events of
+      user and item then, and the length of the last run.
+    - user_values (U, 6): events, last time, mean gap, fraction of new items, fraction of repeats, length of the run.
+    - item_counts (N,): events; below 0 in rows without an item. item_values (N, 9): time, number and user of the last
+      event, fraction of repeats; then log2 of the decayed counts, as if nothing had decayed: of events by each of the
+      half_lives (4,), which are numbers of events, and of new users by the second.
+    - context_items, context_counts (N + P, S): the successors of each item and of P pairs of items, with decayed
+      counts, in any order; -1: none. context_keys (P,): ``last << 32 | before``; -1: none.
+    - popular (4, C): the items with the highest decayed count for each half-life; -1: none.
+    - clock (3,): the number of events, the first time and the last one.
+
+    Ranker of 34 features: weights and squares (36, u) are the hidden units, their biases and the output; moments (35,
+    2) the sums of each feature and of its square, and in the last row the number of candidates.
+    """
+
+def rank_stream(
+    pair_items: I32,
+    pair_times: F64,
+    pair_counts: F32,
+    user_values: F64,
+    item_counts: F64,
+    item_values: F64,
+    context_items: I32,
+    context_counts: F32,
+    context_keys: I64,
+    popular: I32,
+    half_lives: F64,
+    clock: F64,
+    weights: F32,
+    moments: F64,
+    users: I32,
+    times: F64,
+    out_items: I32,
+    out_scores: F32,
+    threads: int,
+) -> None:
+    """Write the k best candidates of each user (n,), -1 without history, and their softmax probabilities: both (n, k).
+
+    State and ranker as in `learn_stream`, which are only read. Padded with -1 and 0; ties go to the earlier candidate.
+    """

@@ -88,6 +88,17 @@ py::tuple bind_train_nodes(Array indptr, Array indices, Array data, int64_t n_fe
   return level_arrays(nodes);
 }
 
+void bind_node_slacks(Array own, int64_t n, int64_t n_children, float cost, float cost_of_others, float rarity,
+                      Array positive, Array negative) {
+  const Vector<const int64_t> own_(own, "own");
+  const Vector<float> positive_(positive, "positive"), negative_(negative, "negative");
+  own_.require(0, kChildren, "children of a node");
+  positive_.require(0, kChildren, "children of a node");
+  negative_.require(0, kChildren, "children of a node");
+  require_between("n_children", n_children, 0, kChildren);
+  node_slacks(own_.data(), n, n_children, {cost, cost_of_others, rarity}, positive_.data(), negative_.data());
+}
+
 TreeLevel level_argument(const py::handle& level) {
   const auto fail = [] { throw py::value_error("levels must each be a tuple of 6 arrays"); };
   if (!py::isinstance<py::tuple>(level)) fail();
@@ -245,6 +256,8 @@ void bind_rank_blend(const py::list& levels, Array names, int64_t beam, Array in
 void bind_tree(py::module_& core) {
   core.def("split_sets", bind_split_sets, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "starts"_a, "left"_a,
            "seed"_a, "most_rounds"_a, "order"_a, "threads"_a);
+  core.def("node_slacks", bind_node_slacks, "own"_a, "n"_a, "n_children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a,
+           "positive"_a, "negative"_a);
   core.def("train_nodes", bind_train_nodes, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "squares"_a, "starts"_a,
            "reached"_a, "belongs"_a, "children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a, "most_epochs"_a,
            "tolerance"_a, "seed"_a, "smallest"_a, "threads"_a);

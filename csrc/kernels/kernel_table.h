@@ -84,6 +84,12 @@ struct AdamStep {
   float rate, beta1, beta2, epsilon, decay;
 };
 
+// A step of Adagrad that forgets: squares = keep * squares + g^2, and weights -= rate * g / sqrt(squares + start).
+// Candidates with an error below `negligible` do not count.
+struct RankerStep {
+  float rate, start, keep, negligible;
+};
+
 // One-vs-rest classifiers of a block of labels from `first_label` on, as a problem for dual coordinate descent.
 struct DualProblem {
   Csr csr;
@@ -166,6 +172,19 @@ using byte_scores = void(const int16_t* x, float factor, const int8_t* rows, con
 // Writes the maximum of each block of `block` scores; the last block may be shorter. NaN is ignored.
 using block_maxima = void(const float* scores, int64_t n, int64_t block, float* out);
 
+// --- a ranker of candidates: weights (n_features + 2, n_units) hold the hidden units, their biases and the output ---
+// x[i] = log2(1 + x[i]) for x >= 0.
+using log2_of_one_plus = void(float* x, int64_t n);
+// Writes the hidden units (count, n_units), rectified, and the score of each row of features (count, n_features).
+using ranker_forward = void(const float* features, int64_t count, int64_t n_features, const float* weights,
+                            int64_t n_units, float* hidden, float* scores);
+// Turns at least one score into softmax probabilities.
+using softmax_row = void(float* scores, int64_t count);
+// Takes a step, given the derivative of the loss by each score; `gradient` holds as much as the weights, `slope` a row.
+using ranker_step = void(const float* features, const float* hidden, const float* errors, int64_t count,
+                         int64_t n_features, int64_t n_units, RankerStep step, float* weights, float* squares,
+                         float* gradient, float* slope);
+
 }  // namespace signatures
 
 // All kernels by name. This list declares the members of KernelTable and fills them in kernels.inl.h, so a table with a
@@ -189,7 +208,11 @@ using block_maxima = void(const float* scores, int64_t n, int64_t block, float* 
   DO(sparse_dot)                      \
   DO(above)                           \
   DO(byte_scores)                     \
-  DO(block_maxima)
+  DO(block_maxima)                    \
+  DO(log2_of_one_plus)                \
+  DO(ranker_forward)                  \
+  DO(softmax_row)                     \
+  DO(ranker_step)
 
 struct KernelTable {
   const char* name;        // of the instruction set

@@ -33,6 +33,8 @@ namespace {
 #include "topk.inl.h"
 //
 #include "bytes.inl.h"
+//
+#include "ranker.inl.h"
 
 constexpr KernelTable make_table() {
   KernelTable table = {};

@@ -259,6 +259,11 @@ def table() -> tuple[CommandOption, ...]:
             "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
             check=check.encoding, **_delimited,
         ),
+        CommandOption(
+            "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','. With a comma, points may separate "
+            "thousands.", commands=("train", "evaluate", "predict"), shown="a point", check=one_of(".", ","),
+            **_delimited | {"kinds": OF_LOGS | OF_TABLES},
+        ),
         # --- logs of interactions ---
         CommandOption(
             "user", "COLUMN", "Column of the users; it makes the file a log, which trains a recommender. Its name, or "
@@ -387,6 +392,7 @@ def table() -> tuple[CommandOption, ...]:
             "network is refused before training; large text features go to temporary files. Reading the data is not "
             "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
         ),
+        path("cache", "DIR", "Store sparse points there, and train from there. They may exceed memory.", **_points),
         flag(
             "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",
             negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE, kinds=EVERY,

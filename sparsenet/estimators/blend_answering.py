@@ -12,7 +12,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import integer
 from sparsenet.engines.blend.blend_effects import blend_effects
 from sparsenet.engines.blend.combination import Combination
-from sparsenet.engines.blend.fit_blend import FittedBlend
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.options import is_auto
@@ -109,9 +109,9 @@ class BlendAnswersMixin(AnswersMixin):
         return None if found is None else Effects(*found)
 
     def _likely(self, features: Rows, min_p: float) -> list[I32]:
-        """Return the candidates of each point with a probability above `min_p`, best first."""
-        labels, p = self._best(features, self._candidates())
-        return [own[probable > min_p] for own, probable in zip(labels, p, strict=True)]
+        """Return the labels of each point with a probability of at least `min_p`, best first; 0 if no candidate."""
+        labels, p = self._best(features, len(self.classes_) if min_p == 0 else self._candidates())
+        return [own[probable >= min_p] for own, probable in zip(labels, p, strict=True)]
 
     def _ranked(
         self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None, n_best: int | None = None

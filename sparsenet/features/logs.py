@@ -14,7 +14,7 @@ from sparsenet.core.matrices import canonical, check_structure, without_zeros
 from sparsenet.core.progress import parts_done
 from sparsenet.core.validation import first_repeated, first_unusable, unusable
 from sparsenet.data.columns import refuse_values
-from sparsenet.data.dialect import DEFAULT, Dialect
+from sparsenet.data.dialect import DEFAULT, NO_FILE, Dialect, LearntFile
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.log_values import encode_names, read_times, read_weights
@@ -29,7 +29,8 @@ AUTO = "auto"
 class LogColumns:
     """Names of the columns of a log; `time` and `weight` may be None, and `time` may be "auto".
 
-    With `by_position`, the names are positions in a CSV or TSV file without a header.
+    With `by_position`, the names are positions in a CSV or TSV file without a header. `file` is how the training log
+    was read, for further files.
     """
 
     user: str = "user"
@@ -37,6 +38,7 @@ class LogColumns:
     time: str | None = AUTO
     weight: str | None = None
     by_position: bool = False
+    file: LearntFile = NO_FILE
 
     @classmethod
     def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
@@ -195,11 +197,17 @@ def read_log(
         wanted = "a data frame, a mapping of columns, a path, or a SciPy sparse matrix of users by items"
         advice = 'pass {"user": [...], "item": [...]}, or csr_array(log) for a matrix'
         raise ValueError(f"{argument} must be {wanted}, got {type(log).__name__}: {advice}")
-    return _of_frame(_frame(log, columns, file, argument), columns, may_be_empty)
+    if isinstance(log, str | os.PathLike):
+        format, dialect = columns.file.like(log, file.format, file.dialect)
+        file = replace(file, format=format, dialect=dialect)
+    found = _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty)
+    if found.columns is None or not isinstance(log, str | os.PathLike):
+        return found
+    return replace(found, columns=replace(found.columns, file=LearntFile.of(log, file.format, file.dialect)))
 
 
-def _frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
-    """Read the columns; all columns of the file if one is missing, since the error lists them."""
+def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
+    """Read the columns of a log; all columns of the file if one is missing, since the error lists them."""
     if columns.by_position and not isinstance(log, str | os.PathLike):
         raise ValueError(f"user={columns.user} is a position in a file, and {argument} is none: name the column")
     dialect = replace(file.dialect, header=False) if columns.by_position else file.dialect

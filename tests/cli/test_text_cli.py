@@ -161,6 +161,10 @@ def test_learnt_threshold_gives_the_answers_of_predict(trained, tmp_path):
     ask = ["predict", tmp_path / "several", tmp_path / "t.txt", "--format", "jsonl", "--threshold"]
     found = [json.loads(line)["labels"] for line in run(*ask, "learnt")[1].splitlines()]
     assert found == model.predict(texts)
+    lowest = float(model.topk(texts, 2)[1][0, 1])  # labels of exactly this probability are kept
+    found_at_lowest = [json.loads(line)["labels"] for line in run(*ask, repr(lowest))[1].splitlines()]
+    assert found_at_lowest == model.predict(texts, threshold=lowest)
+    assert len(found_at_lowest[0]) == 2
     best = [json.loads(line)["labels"] for line in run(*ask, "learnt", "--k", "1")[1].splitlines()]
     assert best == [own[:1] for own in found]
     assert f"threshold={model.threshold_:.4g}" in run("info", tmp_path / "several")[1]
@@ -625,8 +629,6 @@ def test_header_read_as_text_is_reported(tmp_path):
     assert len(said) == 1
     assert said[0].startswith(f"sparsenet: warning: {path}: the first row, 'review' with the label 'topic'")
     assert said[0].endswith("pass --header, or --no-header if it is none")
-    done = unchecked(*train, "--header")
-    assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
     predict = ["predict", tmp_path / "model", path, "--text", "0"]
     done = unchecked(*predict)
     assert done.stdout.count(b"\n") == 5
@@ -635,6 +637,10 @@ def test_header_read_as_text_is_reported(tmp_path):
     for option, n_texts in (("--header", 4), ("--no-header", 5)):
         code, stdout, said = run(*predict, option)
         assert (code, stdout.count("\n"), said) == (0, n_texts, "")
+    done = unchecked(*train, "--header")
+    assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
+    done = unchecked(*predict)  # the model keeps the option
+    assert (done.stdout.count(b"\n"), done.stderr) == (4, b"")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
-from sparsenet.engines.blend.fit_blend import FittedBlend
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.tree import machines
 from sparsenet.estimators.excluding import Allowed, LabelMask
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM

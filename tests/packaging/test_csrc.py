@@ -15,8 +15,9 @@ ALLOWED = {
     "index": {"core", "kernels", "engine"},
     "tree": {"core", "kernels", "engine"},
     "text": {"core", "kernels"},
+    "temporal": {"core", "kernels"},
     "io": {"core"},
-    "bind": {"core", "kernels", "engine", "index", "tree", "text", "io", "isa"},
+    "bind": {"core", "kernels", "engine", "index", "tree", "text", "temporal", "io", "isa"},
 }
 SOURCES = sorted(path for path in CSRC.rglob("*") if path.suffix in {".h", ".cpp"})
 

@@ -5,42 +5,44 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sparsenet.core.memory import arrays_of
+from sparsenet.core.memory import bytes_in_memory, own_bytes
+from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import loaded
 from sparsenet.core.seeds import run_seed
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
-from sparsenet.engines.blend.candidates import Candidates, Parts, propose
+from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
+from sparsenet.engines.blend.candidates import Candidates, propose
 from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
-from sparsenet.engines.blend.fast_ranking import FastRanking, can_rank
-from sparsenet.engines.blend.version1 import Version1Combination, upgraded
+from sparsenet.engines.blend.fitted_blend import FEW, FittedBlend
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
-from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
-from sparsenet.engines.network.network_holdout import rows_of
+from sparsenet.engines.network.fit_network import InterruptedFit
+from sparsenet.engines.network.network_holdout import rows_of, selected
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Callback
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
-from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import Rules
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
-from sparsenet.kernels.types import F32, F64, I32, Bools
+from sparsenet.kernels.types import F64, Bools
 from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision, Option, Rule, choose, climb
 from sparsenet.selection.holdout import Holdout
 
-#: The usual number of candidate labels by the tree, and the larger one to compare with.
-FEW, MANY = 32, 128
+#: The number of candidate labels by the tree that is compared with `FEW`.
+MANY = 128
 #: Maximum features per label in the wide path by default. With a tree, more features gain nothing
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
@@ -65,110 +67,6 @@ class BlendOptions:
     not_worse: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class FittedBlend:
-    """The parts, trained on scaled points, and their combination.
-
-    Attributes
-    ----------
-    network : FittedNetwork or None
-    tree : FittedTree
-    neighbors : Neighbors or None
-    target : Target
-    scaling : Scaling
-    seen : LabelStats
-        Statistics of the training points.
-    candidates : int
-        Labels that the tree proposes for a point.
-    combination : Combination or Version1Combination
-    choices : mapping
-        The decisions, by name.
-    validation : mapping, optional
-        Measures on held-out points, by name.
-    """
-
-    network: FittedNetwork | None
-    tree: FittedTree
-    neighbors: Neighbors | None
-    target: Target
-    scaling: Scaling
-    seen: LabelStats
-    candidates: int = FEW
-    combination: Combination | Version1Combination = field(default_factory=Combination)
-    choices: Mapping[str, Decision] = field(default_factory=dict)
-    validation: Mapping[str, float] | None = None
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle, also of version 0.1."""
-        self.__dict__.update(upgraded(state) if "tree_weight" in state else state)
-
-    def with_network(self, network: FittedNetwork) -> FittedBlend:
-        """Return a blend with a network, and the fixed weights that go with one."""
-        return replace(self, network=network, combination=Combination())
-
-    def parts(self, *, with_neighbors: bool = True) -> Parts:
-        """Return the parts that score labels."""
-        network = None if self.network is None else self.network.network
-        return Parts(self.tree, network, self.neighbors if with_neighbors else None)
-
-    def rank(
-        self,
-        points: Rows,
-        n: int,
-        *,
-        k: int,
-        beam: int,
-        threads: int,
-        n_dropped: int = 0,
-        among: I32 | None = None,
-        n_best: int | None = None,
-        cells: int = 1 << 18,
-    ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points: their slice, their `n_best` labels (by default n) and the scores, best first.
-
-        Parameters
-        ----------
-        k : int
-            Neighbors of a point; 0 for none.
-        beam : int
-            Beam width of the tree in training.
-        n_dropped : int
-            Number of labels that the caller drops afterwards.
-        among : ndarray, optional
-            Labels that are scored too; all candidates are then returned.
-        cells : int
-            Candidates, or neighbors, of a block: about 100 bytes each.
-        """
-        done, most = 0, 2 * n + len(among) if among is not None else n
-        n_best = most if n_best is None else n_best
-        fast = self.fast_ranking(n, k=k, beam=2 * beam + n_dropped) if among is None else None
-        parts, combination = self.parts(with_neighbors=k > 0), self.combining(k)
-        for block in points.blocks(max(1, cells // max(most, k))):
-            own = slice(done, done + len(block))
-            if fast is not None:
-                yield own, *fast.rank(block, n_best, threads)
-            else:
-                how: dict[str, Any] = {"k": k, "beam": beam, "n_dropped": n_dropped, "among": among}
-                found = propose(parts, block, n, threads=threads, **how)
-                labels, scores = combination.rank(found, most, self.seen.label_counts)
-                yield own, labels[:, :n_best], scores[:, :n_best]
-            done = own.stop
-
-    def fast_ranking(self, n: int, *, k: int, beam: int) -> FastRanking | None:
-        """Prepare to rank n candidates by the kernel; None if it cannot. `beam` is that of the search."""
-        parts, combination = self.parts(with_neighbors=k > 0), self.combining(k)
-        if not can_rank(parts, combination, n):
-            return None
-        assert isinstance(combination, Combination)
-        return FastRanking.of(parts, combination, n, k=k, beam=beam)
-
-    def combining(self, k: int) -> Combination | Version1Combination:
-        """Return the combination; without neighbors, the one of tree and network."""
-        if k > 0 or self.neighbors is None:
-            return self.combination
-        return self.combination.without_neighbors()
-
-
 def fit(points: Points, options: BlendOptions, **how: Any) -> FittedBlend:
     """Train tree, neighbors and network, and combine them; `how` are the arguments of `fit_and_measure`."""
     return fit_and_measure(points, options, **how)[0]
@@ -189,6 +87,9 @@ def fit_and_measure(
     started: float | None = None,
     held_out: BlendHoldout | None = None,
     callbacks: Sequence[Callback] = (),
+    shared: Sequence[NDArray[Any]] = (),
+    held: Mapping[str, int] | None = None,
+    runner: TaskRunner = HERE,
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on a hold-out.
 
@@ -202,8 +103,12 @@ def fit_and_measure(
         The hold-out; drawn by default.
     callbacks : sequence of Callback
         For the training of the final network.
+    shared, held :
+        Memory of the caller: arrays that are not counted, and bytes that are, as for `fit_network.fit`.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
+    runner : TaskRunner
+        Where the tasks of trees and neighbors run; the network is trained in this process.
     """
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
@@ -219,11 +124,22 @@ def fit_and_measure(
     if network_options is not None and resume and checkpoint is not None:
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
+    held = {**(held or {}), "points": own_bytes(points, shared)}
+    check_parts(
+        *(points, held),
+        beam=options.rules.wrong_ways,
+        k=k,
+        memory_limit=None if network_options is None else network_options.memory_limit,
+        shown=network_options is None and is_wanted(options.verbose),  # a network announces all parts
+    )
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
-    tree = fit_tree.fit(_without(held_out.without, points), options.rules, verbose=options.verbose, **how)
+    own_points, verbose = _without(held_out.without, points), options.verbose
+    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
-        neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
+        loaded_points = loaded(points[0]), points[1]
+        neighbors, choices = Neighbors.learn(*loaded_points, k, seed=seed, threads=threads, runner=runner)
+        del loaded_points
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
@@ -231,6 +147,7 @@ def fit_and_measure(
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
     about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
+    held |= bytes_of_parts(tree, neighbors, points)
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -241,7 +158,8 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=arrays_of(*points),
+                shared=[*(array for rows in points for array in rows.arrays()), *shared],
+                held=held,
                 callbacks=callbacks,
                 **how,
             )
@@ -258,7 +176,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, **how)
+            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -283,11 +201,20 @@ class InterruptedBlend(KeyboardInterrupt):
 
 
 def _unbiased(
-    fitted: FittedBlend, points: Points, held_out: BlendHoldout, options: BlendOptions, *, seed: int, threads: int
+    fitted: FittedBlend,
+    points: Points,
+    held_out: BlendHoldout,
+    options: BlendOptions,
+    held: Mapping[str, int],
+    *,
+    seed: int,
+    threads: int,
+    runner: TaskRunner,
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
-    Return None if the network has a time budget of its own: there is no time for a second one.
+    Return None if the network has a time budget of its own: there is no time for a second one. `held` are the bytes of
+    the points and of the parts but the network.
     """
     if held_out.for_good:
         return fitted
@@ -297,15 +224,17 @@ def _unbiased(
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
-        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
+        weights = (parameter.value for parameter in fitted.network.network.parameters())
+        held = {**held, "first network": bytes_in_memory(weights)}
+        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
         fitted = replace(fitted, network=network)
-    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
+    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner)
     return replace(fitted, tree=tree)
 
 
 def _without(holdout: Holdout | None, points: Points) -> Points:
     """Return the points that are not held out."""
-    return points if holdout is None else rows_of(points, holdout.kept)
+    return points if holdout is None else selected(points, holdout.kept)
 
 
 def _combined(

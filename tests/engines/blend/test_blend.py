@@ -31,7 +31,7 @@ from sparsenet import (
 from sparsenet.core.rows import as_matrix
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.candidates import propose
-from sparsenet.engines.blend.fit_blend import FittedBlend
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.neighbors.neighbors import NeighborRules, Neighbors
 from sparsenet.engines.network import fit_network, scouting
 from sparsenet.engines.network.options import NetworkOptions
@@ -285,7 +285,7 @@ def test_one_neighbor_is_the_nearest_other_point():
     found = blend(network=ExtremeClassifier(hidden=8, epochs=1), n_neighbors=1).fit(doubled, y).neighbors_
     points, labels = Rows.of(sparse.csr_array(doubled)), Rows.of(sparse.csr_array(np.eye(300, dtype=np.float32)[y]))
     everyone = np.arange(600)
-    right = found._ndcg_by_power(everyone, *found._nearest_others(points, everyone, 1, 1), 1)
+    right = found._ndcg_by_power(everyone, *found._nearest_others(points.take(everyone), everyone, 1, 1), 1)
     assert min(ndcg.mean() for ndcg in right.values()) > 0.95, "but for points of no feature"
     assert Neighbors.learn(points, labels, 1, seed=0, threads=1)[0].power == found.power
 

@@ -1,0 +1,172 @@
+"""The next item of a stream of events: `NextItem`, fresh and refreshed later, against simple predictors.
+
+    python -m bench.streams [--data CSV ...] [--planted NAME ...] [--systems NAME,...] [--refresh N,...] [--json FILE]
+    python -m bench.streams --scale [--users N] [--items N] [--events N] [--json FILE]
+
+A CSV file, plain or compressed, has columns of users, items and times, in this order and sorted by time. The last 15 %
+of the events are predicted one by one. Each system ranks all items, then learns the event. With ``--refresh N`` it
+learns N events at a time, and ranks all of them by the state before. Planted streams: ``no-repeats``,
+where users follow links between items and never come back, and ``drift``, where links change and users come back.
+
+``--scale`` measures learning, answers and memory with a million users and items. All on one thread; CPU seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.recommendation import read_columns
+from bench.report import head, keep, setting
+from bench.runner import names, use_cpus
+from bench.stream_peers import PEERS, ranks
+from sparsenet.temporal import NextItem
+
+TEST_SHARE = 0.15
+#: Planted streams: items, links of an item, events, and events after which a tenth of the links changes.
+N_ITEMS, N_LINKS, N_EVENTS, CHANGE = 1000, 5, 60_000, 2000
+
+
+def of_table(path: Path) -> dict[str, Any]:
+    """Return a log with numbers as names."""
+    users, items, times = (np.asarray(column) for column in read_columns(path))
+    (_, user), (_, item) = (np.unique(each, return_inverse=True) for each in (users, items))
+    return {"user": user, "item": item, "time": times.astype(np.float64)}
+
+
+def planted(repeats: bool, seed: int = 0) -> dict[str, Any]:
+    """Return a stream of users who follow links; with repeats, half of the events return to an own item."""
+    rng = np.random.default_rng(seed)
+    links = rng.integers(0, N_ITEMS, (N_ITEMS, N_LINKS))
+    user, item = np.zeros(N_EVENTS, int), np.zeros(N_EVENTS, int)
+    own: dict[int, list[int]] = {}
+    n_users = 500 if repeats else 3000
+    for e in range(N_EVENTS):
+        user[e] = rng.integers(n_users)
+        mine = own.setdefault(user[e], [int(rng.integers(N_ITEMS))])
+        if repeats and rng.random() < 0.5:
+            item[e] = mine[-min(len(mine), int(rng.geometric(0.5)))]
+        elif rng.random() < 0.8:
+            item[e] = links[mine[-1], min(N_LINKS - 1, int(rng.geometric(0.5)) - 1)]
+        else:
+            item[e] = rng.integers(N_ITEMS)
+        while not repeats and item[e] in mine:
+            item[e] = rng.integers(N_ITEMS)
+        mine.append(int(item[e]))
+        if repeats and e % CHANGE == 0:
+            links[rng.integers(0, N_ITEMS, N_ITEMS // 10)] = rng.integers(0, N_ITEMS, (N_ITEMS // 10, N_LINKS))
+    return {"user": user, "item": item, "time": np.cumsum(rng.exponential(10, N_EVENTS))}
+
+
+PLANTED = {"no-repeats": lambda: planted(False), "drift": lambda: planted(True)}
+
+
+def measures(found: np.ndarray) -> dict[str, float]:
+    """Return MRR and recalls of ranks."""
+    return {"MRR": float(np.mean(1 / found)), **{f"recall@{k}": float(np.mean(found <= k)) for k in (1, 10)}}
+
+
+def next_item(log: dict[str, Any], first: int, refresh: int) -> dict[str, Any]:
+    """Learn the first events, then predict and learn the others."""
+    parts = [{name: values[rows] for name, values in log.items()} for rows in (slice(first), slice(first, None))]
+    model = NextItem(refresh=refresh, n_jobs=1)
+    model.fit({name: values[:100] for name, values in log.items()})  # compiles the Numba kernels
+    began = time.process_time()
+    model.fit(parts[0])
+    scores = model.score(parts[1])
+    return {"scores": scores, "events_per_cpu_second": len(log["user"]) / (time.process_time() - began)}
+
+
+def measure(log: dict[str, Any], system: str, refresh: int) -> dict[str, Any]:
+    """Measure one system on a log."""
+    first = int(len(log["user"]) * (1 - TEST_SHARE))
+    if system == "NextItem":
+        return next_item(log, first, refresh)
+    peer = PEERS[system](int(log["item"].max()) + 1, log, first)
+    return {"scores": measures(ranks(peer, log, first, refresh))}
+
+
+def scale(options: argparse.Namespace) -> dict[str, Any]:
+    """Learn a planted stream of many users and items, and time single queries."""
+    rng = np.random.default_rng(0)
+    n = options.events
+    user = np.concatenate((np.arange(options.users), rng.integers(0, options.users, max(n - options.users, 0))))[:n]
+    popular = (options.items ** rng.random(n) - 1).astype(np.int64)  # the density falls as one over the rank
+    item = np.where(np.arange(n) < options.items, np.arange(n), popular)
+    log = {"user": user, "item": item, "time": np.arange(n, dtype=np.float64)}
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    model = NextItem(n_jobs=1, max_users=options.users, max_items=options.items).fit(log)
+    seconds = time.process_time() - began
+    asked = rng.integers(0, options.users, 2000).tolist()
+    times = []
+    for name in asked:
+        start = time.perf_counter()
+        model.topk(name, k=10)
+        times.append(time.perf_counter() - start)
+    start = time.process_time()
+    model.topk(asked * 10, k=10)
+    bulk = time.process_time() - start
+    return {
+        "users": model.n_users_,
+        "items": model.n_items_,
+        "events": n,
+        "events_per_cpu_second": n / seconds,
+        "query_ms": {"median": 1000 * float(np.median(times)), "p99": 1000 * float(np.quantile(times, 0.99))},
+        "bulk_queries_per_cpu_second": 10 * len(asked) / bulk,
+        "peak_bytes": 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before),
+    }
+
+
+def shown(report: dict[str, Any]) -> str:
+    """Return a report as a table."""
+    lines = ["| data | system | refreshed every | MRR | recall@1 | recall@10 | events a CPU s |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for run in report["runs"]:
+        if "scores" in run:
+            found = " | ".join(f"{run['scores'][name]:.4f}" for name in ("MRR", "recall@1", "recall@10"))
+            speed = f"{run['events_per_cpu_second']:,.0f}" if "events_per_cpu_second" in run else ""
+            lines.append(f"| {run['data']} | {run['system']} | {run['refresh']} | {found} | {speed} |")
+        else:
+            lines.append(f"{run}")
+    return "\n".join([*lines, "", setting(report)])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every system on every stream."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, nargs="*", default=[], metavar="CSV")
+    parser.add_argument("--planted", nargs="*", choices=list(PLANTED), default=list(PLANTED))
+    parser.add_argument("--systems", type=names, default=["NextItem", *PEERS])
+    parser.add_argument("--refresh", type=names, default=["1", "10", "200"])
+    parser.add_argument("--scale", action="store_true")
+    parser.add_argument("--users", type=int, default=1_000_000)
+    parser.add_argument("--items", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=3_000_000)
+    parser.add_argument("--json", type=Path, default=Path(".bench") / "streams.json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    use_cpus(1)
+    report = head(threads=1)
+    if options.scale:
+        report["runs"].append({"data": "planted at scale"} | scale(options))
+    else:
+        for source in [*options.data, *options.planted]:
+            log = PLANTED[source]() if source in PLANTED else of_table(source)
+            name = source if source in PLANTED else source.name.partition(".")[0]
+            for system in options.systems:
+                for refresh in map(int, options.refresh):
+                    run = {"data": name, "system": system, "refresh": refresh} | measure(log, system, refresh)
+                    report["runs"].append(run)
+                    keep(report, options.json)
+                    print(run, flush=True)
+    keep(report, options.json)
+    print(shown(report))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+// How an event changes the state of a stream.
+#pragma once
+
+#include <cstdint>
+
+#include "stream.h"
+
+namespace sparsenet {
+
+// Columns of user_values, pair_counts and item_values.
+enum UserValue : uint8_t { kEvents, kLast, kGap, kNovelty, kRepeats, kRun };
+enum PairCount : uint8_t { kCount, kUserEvents, kItemEvents, kLastRun };
+enum ItemValue : uint8_t { kItemLast, kItemEvent, kItemUser, kItemRepeats, kItemLevels };
+
+// Rows of context_items: the successors of the user's last item, of the one before, and of both; -1 if there is none.
+struct Contexts {
+  int64_t last, before, both;
+};
+Contexts contexts_of(const StreamState& state, int64_t user);
+
+void remember(const StreamState& state, int64_t user, int32_t item, double time);
+
+}  // namespace sparsenet

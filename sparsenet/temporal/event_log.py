@@ -1,0 +1,107 @@
+"""Read events in the order of time, from frames and files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.data.frame_columns import as_column
+from sparsenet.data.frames import Frame, is_frame
+from sparsenet.features.log_names import is_one
+from sparsenet.features.log_values import encode_names, read_times
+from sparsenet.features.logs import LogColumns, LogFile, log_frame
+from sparsenet.kernels.types import F64, I32, I64
+
+
+@dataclass(frozen=True, eq=False)
+class EventLog:
+    """Events in the order of time.
+
+    Attributes
+    ----------
+    users, items : ndarray of shape (n,), int32
+        Positions in the names.
+    times : ndarray of shape (n,), float64
+    user_names, item_names : ndarray
+        Distinct: int64, or objects of str.
+    columns : LogColumns
+        The columns that were read.
+    """
+
+    users: I32
+    items: I32
+    times: F64
+    user_names: NDArray[Any]
+    item_names: NDArray[Any]
+    columns: LogColumns
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+def read_events(
+    log: Any, columns: LogColumns, file: LogFile, *, sort: bool, newest: float | None, n_events: int
+) -> EventLog:
+    """Read a log; raise an error that names the first row whose time is before the row before it, or before `newest`.
+
+    With `sort`, rows may be in any order, and rows of one time keep theirs. Without a column of times, the time of an
+    event is its number, counted from `n_events`.
+    """
+    if not is_frame(log):
+        wanted = "a data frame, a mapping of columns, a list of dicts or a path"
+        raise ValueError(f'log must be {wanted}, got {type(log).__name__}: pass {{"user": [...], "item": [...], ...}}')
+    frame = log_frame(log, columns, file, "log")
+    columns = columns.found_in(frame)
+    users, user_names = encode_names(frame, columns.user)
+    items, item_names = encode_names(frame, columns.item)
+    times = n_events + np.arange(len(frame), dtype=np.float64)
+    order: I64 | slice = slice(None)
+    if columns.time is not None:
+        times = read_times(frame, columns.time)
+        order = np.argsort(times, kind="stable") if sort else slice(None)
+        _check_order(frame, columns.time, times, order, newest, sort=sort)
+    return EventLog(users[order], items[order], times[order], user_names, item_names, columns)
+
+
+def _check_order(
+    frame: Frame, column: str, times: F64, order: I64 | slice, newest: float | None, *, sort: bool
+) -> None:  # fmt: skip
+    """Raise an error about the first event that is older than the one before it, or than the state."""
+    if newest is not None and len(times):
+        row = int(np.argmax(times < newest)) if not sort else int(np.argmin(times))
+        if times[row] < newest:
+            problem = f"the time {times[row]:.15g} in column {column!r} is before {newest:.15g}, the last event learnt"
+            raise frame.error(f"{problem}: a stream goes forwards, so leave older events out, or fit on all", row)
+    back = np.flatnonzero(np.diff(times[order]) < 0)
+    if len(back):
+        row = int(back[0]) + 1
+        problem = f"the time in column {column!r} goes back from {times[row - 1]:.15g} to {times[row]:.15g}"
+        raise frame.error(f"{problem}: pass sort=True", row)
+
+
+def query_names(names: Any, argument: str) -> NDArray[Any]:
+    """Return one name or several as an array; refuse what is no name."""
+    values = as_column([names] if is_one(names) else names, argument)
+    if not len(values):
+        return values
+    codes, distinct = encode_names(Frame({argument: values}, argument, len(values)), argument)
+    return distinct[codes]
+
+
+def query_times(time: Any, n: int, newest: float) -> F64:
+    """Return the time of each query: one for all, or one each; None is the time of the last event."""
+    if time is None:
+        return np.full(n, newest)
+    several = isinstance(time, list | tuple) or getattr(time, "ndim", 0) > 0
+    values = as_column(time if several else [time], "time")
+    found = read_times(Frame({"time": values}, "time", len(values)), "time")
+    if several and len(found) != n:
+        raise ValueError(f"time must be one time, or one for each of {n} users, got {len(found)}")
+    if (found < newest).any():
+        raise ValueError(
+            f"time {found.min():.15g} is before {newest:.15g}, the last event learnt: ask for a later time"
+        )
+    return np.broadcast_to(found, n).copy()

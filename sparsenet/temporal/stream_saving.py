@@ -1,0 +1,159 @@
+"""`NextItem` as arrays and JSON, and back; unpacking checks everything."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sparsenet import storage
+from sparsenet.core.validation import boolean, choice, integer
+from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
+from sparsenet.estimators.recommender_frames import LIBRARIES
+from sparsenet.features.logs import LogColumns
+from sparsenet.kernels.types import Arrays
+from sparsenet.storage.format import ModelError
+from sparsenet.storage.parts import check_kind, pack_part, unpack_part
+from sparsenet.storage.strings import pack_strings, unpack_strings
+from sparsenet.temporal.name_slots import NameSlots
+from sparsenet.temporal.stream import Stream
+from sparsenet.temporal.stream_arrays import MAX_HISTORY, StreamArrays
+
+#: The kind of model, as manifests name it.
+KIND = "NextItem"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedStream:
+    """All that a trained `NextItem` consists of, apart from its parameters.
+
+    Attributes
+    ----------
+    stream : Stream
+    columns : LogColumns
+        The columns of the log.
+    library : str
+        The library of the answers.
+    """
+
+    stream: Stream
+    columns: LogColumns
+    library: str
+
+
+def pack(parameters: Mapping[str, Any], saved: SavedStream) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and JSON of an equal model."""
+    stream = saved.stream
+    users, users_are_strings = _pack_names(stream.users)
+    items, items_are_strings = _pack_names(stream.items)
+    found = pack_part("stream", stream.arrays.cut(stream.users.end, stream.items.end)) | users | items
+    return found, {
+        "model": KIND,
+        "parameters": pack_parameters(parameters),
+        "columns": dict(vars(saved.columns)),
+        "library": saved.library,
+        "string_users": users_are_strings,
+        "string_items": items_are_strings,
+        "n_users": stream.users.end,
+        "n_items": stream.items.end,
+        "max_users": stream.max_users,
+        "max_items": stream.max_items,
+    }
+
+
+def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any], SavedStream]:
+    """Return the parameters and the model; raises ModelError if its parts contradict each other."""
+    check_kind(metadata, KIND)
+    n_users, n_items = (integer(name, metadata[name], 0) for name in ("n_users", "n_items"))
+    users = _unpack_names(arrays, "user", metadata["string_users"], n_users)
+    items = _unpack_names(arrays, "item", metadata["string_items"], n_items)
+    columns = LogColumns(**metadata["columns"])
+    LogColumns.of(columns.user, columns.item, columns.time, None)
+    boolean("by_position", columns.by_position)
+    own = unpack_part("stream", arrays)
+    _check_arrays(own, n_users, n_items)
+    most = (integer(name, metadata[name], 1) for name in ("max_users", "max_items"))
+    stream = Stream(StreamArrays(**own), users, items, *most)
+    library = choice("library", metadata["library"], LIBRARIES)
+    return unpack_parameters(metadata["parameters"]), SavedStream(stream, columns, library)
+
+
+def _pack_names(slots: NameSlots) -> tuple[Arrays, bool]:
+    """Return the names and their slots, and whether they are strings."""
+    used = [slot for slot, name in enumerate(slots.names) if name is not None]
+    names = [slots.names[slot] for slot in used]
+    what = f"{slots.what}s"
+    is_strings = bool(names) and isinstance(names[0], str)
+    packed = pack_strings(names, what) if is_strings else {what: np.array(names, np.int64)}
+    return packed | {f"{what}.slots": np.array(used, np.int32)}, is_strings
+
+
+def _unpack_names(arrays: Arrays, what: str, is_strings: Any, n: int) -> NameSlots:
+    slots = arrays[f"{what}s.slots"]
+    is_strings = boolean(f"string_{what}s", is_strings)
+    names = unpack_strings(arrays, f"{what}s") if is_strings else arrays[f"{what}s"].tolist()
+    if slots.dtype != np.int32 or slots.shape != (len(names),) or not (slots[1:] > slots[:-1]).all():
+        raise ModelError(f"{what}s.slots must ascend, and have a number for each name")
+    if (len(slots) and (slots[0] < 0 or slots[-1] >= n)) or len(set(names)) != len(names):
+        raise ModelError(f"{what}s must have distinct names, and slots below {n}")
+    by_slot: list[Any] = [None] * n
+    for slot, name in zip(slots.tolist(), names, strict=True):
+        by_slot[slot] = name
+    return NameSlots.of(what, by_slot)
+
+
+def _check_arrays(own: Arrays, n_users: int, n_items: int) -> None:
+    """Check types, shapes, and every number that is an index."""
+    history = integer("the history", own["pair_items"].shape[1], 1, MAX_HISTORY)
+    blank = StreamArrays.blank(history)
+    blank.make_room(n_users, n_items)
+    expected = blank.cut(n_users, n_items)
+    if own.keys() != {field.name for field in fields(StreamArrays)}:
+        raise ModelError(f"the arrays of a stream are {', '.join(sorted(expected))}, got {', '.join(sorted(own))}")
+    for name, array in expected.items():
+        if own[name].dtype != array.dtype or own[name].shape != array.shape:
+            raise ModelError(
+                f"stream.{name} must be {array.dtype} {array.shape}, got {own[name].dtype} {own[name].shape}"
+            )
+    for name in ("pair_items", "context_items", "popular"):
+        if own[name].min(initial=-1) < -1 or own[name].max(initial=-1) >= n_items:
+            raise ModelError(f"stream.{name} must hold numbers of {n_items} items, or -1")
+    if not all(np.isfinite(own[name]).all() for name in ("weights", "squares", "moments", "clock", "item_counts")):
+        raise ModelError("stream holds numbers that are not finite")
+    if (own["half_lives"] <= 0).any() or own["clock"][0] < 1:
+        raise ModelError("stream.half_lives and the number of events must be above 0")
+    users = own["item_values"][:, 2]
+    if not ((users >= -1) & (users < n_users)).all():
+        raise ModelError(f"stream.item_values must hold numbers of {n_users} users, or -1")
+
+
+class NextItemSavingMixin:
+    """The methods `save` and `load` of `NextItem`."""
+
+    def save(self: Any, path: str | os.PathLike[str]) -> None:
+        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
+
+        The model holds the names of its users and items. A loaded model goes on bit for bit as this one.
+        """
+        check_is_fitted(self)
+        self._check()  # invalid parameters could not be loaded
+        with self._saved.stream.lock:
+            packed = pack(self.get_params(deep=False), self._saved)
+            storage.save(path, *packed)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Load a saved model; raise ModelError with the reason if it is damaged or of another kind."""
+        return storage.load_as(path, cls._unpack)
+
+    @classmethod
+    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
+        parameters, saved = unpack(arrays, metadata)
+        model: Any = cls(**parameters)
+        model._check()
+        adopted: Self = model._adopt(saved)
+        return adopted

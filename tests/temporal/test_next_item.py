@@ -1,0 +1,260 @@
+"""`NextItem`: learning, answers, saving, bad input."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparsenet import ModelError, storage
+from sparsenet.temporal import NextItem
+
+NAMES = [f"page {i}" for i in range(30)]
+
+
+def log_of(n: int, n_users: int = 20, seed: int = 0, first: int = 0) -> dict[str, Any]:
+    """Draw users who stay at a page, go on to the next one, or go anywhere."""
+    rng = np.random.default_rng(seed)
+    users, pages, last = rng.integers(0, n_users, n), np.empty(n, int), np.zeros(n_users, int)
+    for e, user in enumerate(users):
+        pages[e] = rng.choice([last[user], (last[user] + 1) % 30, rng.integers(30)], p=[0.5, 0.4, 0.1])
+        last[user] = pages[e]
+    rows = slice(first, n)
+    return {
+        "user": [f"user {u}" for u in users[rows]],
+        "item": [NAMES[page] for page in pages[rows]],
+        "time": np.cumsum(rng.integers(0, 50, n))[rows].tolist(),
+    }
+
+
+def part(log: dict[str, Any], first: int, last: int) -> dict[str, Any]:
+    return {name: values[first:last] for name, values in log.items()}
+
+
+def answers(model: NextItem, users: list[str]) -> list[tuple[Any, ...]]:
+    found = model.topk(users, k=5)
+    return list(zip(*(found[name].tolist() for name in ("user", "item", "score", "rank")), strict=True))
+
+
+def test_predicts_the_next_page() -> None:
+    log = log_of(3000)
+    model = NextItem().fit(part(log, 0, 2500))
+    scores = model.score(part(log, 2500, 3000))
+    assert scores["MRR"] > 0.65  # half stay, four in ten go on
+    assert scores["recall@10"] > 0.9
+    assert model.n_events_ == 3000
+    assert (model.n_users_, model.n_items_) == (20, 30)
+    found = model.topk("user 3", k=3)
+    assert found["rank"].tolist() == [1, 2, 3]
+    assert (np.diff(found["score"]) <= 0).all()
+
+
+def test_score_equals_predictions_before_each_event() -> None:
+    log = log_of(400)
+    scored, updated = (NextItem().fit(part(log, 0, 300)) for _ in range(2))
+    whole = scored.score(part(log, 300, 400))
+    ones = [updated.score(part(log, e, e + 1)) for e in range(300, 400)]
+    assert {name: np.mean([one[name] for one in ones]) for name in whole} == pytest.approx(whole)
+
+
+def test_updates_in_any_parts_are_equal(tmp_path: Path) -> None:
+    log = log_of(500)
+    whole = NextItem(max_users=8, max_items=12).fit(part(log, 0, 100)).update(part(log, 100, 500))
+    parts = NextItem(max_users=8, max_items=12).fit(part(log, 0, 100))
+    for first in range(100, 500, 9):
+        parts.update(part(log, first, min(first + 9, 500)))
+        if first == 307:
+            parts.save(tmp_path / "model")
+            parts = NextItem.load(tmp_path / "model")
+    assert answers(parts, [f"user {i}" for i in range(20)]) == answers(whole, [f"user {i}" for i in range(20)])
+    assert parts.n_users_ <= 8
+    assert parts.n_items_ <= 12
+    found, wanted = (model._saved.stream.arrays.cut(8, 12) for model in (parts, whole))
+    for name, array in wanted.items():
+        assert found[name].tobytes() == array.tobytes(), name
+
+
+def test_new_users_and_items_take_part_from_their_first_event() -> None:
+    log = log_of(300)
+    model = NextItem().fit(log)
+    before = model.topk("eva", k=30)["item"].tolist()
+    assert "page 99" not in before
+    model.update({"user": ["eva"], "item": ["page 99"], "time": [log["time"][-1] + 1]})
+    assert model.topk("eva", k=1)["item"].tolist() == ["page 99"]
+    assert model.topk("nobody", k=3)["item"].tolist()
+
+
+def test_similar_items_follow() -> None:
+    found = NextItem().fit(log_of(3000)).similar("page 4", k=2)
+    assert found["similar"][0] == "page 5"
+    assert found["score"][0] > 0.5
+    with pytest.raises(ValueError, match="items holds 'page 77', which the model does not know"):
+        NextItem().fit(log_of(300)).similar("page 77")
+
+
+def test_forgets_the_oldest_users_and_items() -> None:
+    log = {"user": [*range(10)], "item": [*range(10)], "time": [*range(10)]}
+    model = NextItem(max_users=8, max_items=8).fit(log)
+    assert model.n_users_ == 8
+    known = set(model.topk([9], k=20)["item"].tolist())
+    assert known == set(range(2, 10))
+    with pytest.raises(ValueError, match="does not know"):
+        model.similar([0])
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "pandas", "dicts"])
+def test_reads_frames_and_files(form: str, tmp_path: Path) -> None:
+    log = log_of(200)
+    wanted = answers(NextItem().fit(log), ["user 1"])
+    rows = [dict(zip(log, row, strict=True)) for row in zip(*log.values(), strict=True)]
+    given: Any = rows
+    if form == "pandas":
+        given = pytest.importorskip("pandas").DataFrame(log)
+    elif form == "jsonl":
+        given = tmp_path / "log.jsonl"
+        given.write_text(
+            "".join(f'{{"user": "{r["user"]}", "item": "{r["item"]}", "time": {r["time"]}}}\n' for r in rows)
+        )
+    elif form != "dicts":
+        mark, given = {"csv": ",", "tsv": "\t"}[form], tmp_path / f"log.{form}"
+        given.write_text("".join(mark.join(map(str, row)) + "\n" for row in [log, *(r.values() for r in rows)]))
+    assert answers(NextItem(output="arrays").fit(given), ["user 1"]) == wanted
+
+
+def test_dates_and_positions(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("ann,tea,2026-03-01 10:00\nann,pot,2026-03-01 11:00\nbob,tea,2026-03-02 09:00\n")
+    model = NextItem().fit(path, user=0, item=1, time=2)
+    assert model.topk("bob", "2026-03-03", k=1)["item"].tolist() == ["tea"]
+    with pytest.raises(ValueError, match="is before"):
+        model.topk("bob", "2026-03-01")
+
+
+def test_order_alone_stands_for_time() -> None:
+    log = log_of(100)
+    numbered = log | {"time": [*range(100)]}
+    del log["time"]
+    assert answers(NextItem().fit(log), ["user 1"]) == answers(NextItem().fit(numbered), ["user 1"])
+
+
+def test_sorts_if_told() -> None:
+    log = log_of(200)
+    order = np.random.default_rng(1).permutation(200)
+    times = np.array(log["time"]) + np.arange(200) / 1000
+    ordered = log | {"time": times}
+    mixed = {name: np.array(values)[order] for name, values in ordered.items()}
+    assert answers(NextItem().fit(mixed, sort=True), ["user 1"]) == answers(NextItem().fit(ordered), ["user 1"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"time": [1, 3, 2]}, "row 2 of log: the time in column 'time' goes back from 3 to 2: pass sort=True"),
+        ({"time": [1, float("nan"), 2]}, "row 1 of log: column 'time' holds no time"),
+        ({"user": ["a", None, "b"]}, "row 1 of log: column 'user' is empty"),
+        ({"item": [2**70, 1, 1]}, "row 0 of log: column 'item' holds 1.18059e"),
+        ({"item": [True, False, True]}, "column 'item' holds True and False"),
+    ],
+)
+def test_names_the_bad_row(change: dict[str, Any], message: str) -> None:
+    log = {"user": ["a", "b", "a"], "item": ["x", "y", "x"], "time": [1, 2, 3]}
+    model = NextItem().fit(log)
+    before = model.n_events_
+    later = {"time": [11, 12, 13]} | {
+        name: [v + 10 for v in values] if name == "time" else values for name, values in change.items()
+    }
+    with pytest.raises(ValueError, match=message.replace("from 3 to 2", "from 13 to 12")):
+        model.update(log | later)
+    with pytest.raises(ValueError, match=message):
+        NextItem().fit(log | change)
+    assert model.n_events_ == before
+
+
+def test_refuses_events_older_than_the_state() -> None:
+    model = NextItem().fit({"user": [1, 2], "item": [5, 6], "time": [10, 20]})
+    with pytest.raises(ValueError, match=r"row 0 of log: the time 19 in column 'time' is before 20"):
+        model.update({"user": [1], "item": [5], "time": [19]})
+    with pytest.raises(ValueError, match=r"row 1 of log: the time 19 in column 'time' is before 20"):
+        model.update({"user": [1, 1], "item": [5, 5], "time": [30, 19]}, sort=True)
+    assert model.update({"user": [1], "item": [5], "time": [20]}).n_events_ == 3
+
+
+def test_accepts_odd_streams() -> None:
+    same = NextItem().fit({"user": [7] * 50, "item": [7] * 50, "time": [3] * 50})  # one user, self-loops, duplicates
+    assert same.topk(7, k=3)["item"].tolist() == [7]
+    wide = NextItem().fit({"user": [2**62, -5], "item": [2**40, -(2**40)], "time": [0, 1]})
+    assert wide.topk(2**62, k=1)["item"].tolist() == [2**40]
+    with pytest.raises(ValueError, match="users are named by strings, and the model knows them by whole numbers"):
+        same.topk("7")
+
+
+def test_takes_users_and_times_in_any_form() -> None:
+    model = NextItem().fit({"user": [1, 2], "item": [5, 6], "time": [10, 20]})
+    assert model.topk(np.array([1.0, 2.0]), time=[20, 30], k=1)["item"].tolist() == [5, 6]
+    assert len(model.topk([], k=3)["item"]) == 0
+    with pytest.raises(ValueError, match="time must be one time, or one for each of 2 users, got 3"):
+        model.topk([1, 2], time=[20, 21, 22])
+    with pytest.raises(ValueError, match=r"row 0 of users: column 'users' holds 1\.5"):
+        model.topk([1.5])
+    with pytest.raises(ValueError, match="k must be an integer from 1 to 100, got 0"):
+        model.topk(1, k=0)
+
+
+def test_refuses_what_is_no_log() -> None:
+    for log in (None, np.zeros((3, 3)), 5):
+        with pytest.raises(ValueError, match="log must be a data frame"):
+            NextItem().fit(log)
+    with pytest.raises(ValueError, match="log holds no rows"):
+        NextItem().fit({"user": [], "item": [], "time": []})
+    with pytest.raises(ValueError, match="history must be an integer from 1 to 48, got 0"):
+        NextItem(history=0).fit(log_of(5))
+
+
+def test_queries_during_updates_see_whole_events() -> None:
+    log = log_of(4000)
+    model, alone = NextItem().fit(part(log, 0, 100)), NextItem().fit(part(log, 0, 100))
+    found: list[Any] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        while not done.is_set():
+            found.append((model.n_events_, model.topk("user 1", k=3)["item"].tolist()))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for first in range(100, 4000, 100):
+        model.update(part(log, first, first + 100))
+    done.set()
+    asking.join()
+    alone.update(part(log, 100, 4000))
+    assert all(events % 100 == 0 and len(items) == 3 for events, items in found)
+    assert answers(model, ["user 1", "user 2"]) == answers(alone, ["user 1", "user 2"])
+
+
+def test_copies_and_pickles_are_independent() -> None:
+    log = log_of(200)
+    model = NextItem().fit(part(log, 0, 100))
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        twin.update(part(log, 100, 200))
+        assert (model.n_events_, twin.n_events_) == (100, 200)
+
+
+def test_refuses_damaged_models(tmp_path: Path) -> None:
+    NextItem().fit(log_of(100)).save(tmp_path / "model")
+    for name, place, value in (
+        ("stream.pair_items", (0, 0, 0), 99),
+        ("stream.popular", (0, 0), 99),
+        ("stream.weights", (0, 0), np.nan),
+        ("users.slots", 0, 5),
+    ):
+        arrays, metadata = storage.load(tmp_path / "model")
+        arrays[name] = arrays[name].copy()
+        arrays[name][place] = value
+        storage.save(tmp_path / name, arrays, metadata)
+        with pytest.raises(ModelError):
+            NextItem.load(tmp_path / name)
