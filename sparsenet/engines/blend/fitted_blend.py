@@ -114,7 +114,7 @@ class FittedBlend:
             done = own.stop
 
     def fast_ranking(self, n: int, *, k: int, beam: int) -> FastRanking | None:
-        """Prepare to rank n candidates by the kernel; None if it cannot. `beam` is that of the search."""
+        """Prepare to rank n candidates by the kernel; None if it cannot. `beam` is the width of the search."""
         parts, combination = self.parts(with_neighbors=k > 0), self.combining(k)
         if not can_rank(parts, combination, n):
             return None
