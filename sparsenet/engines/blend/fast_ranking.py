@@ -80,7 +80,7 @@ class FastRanking:
         weight, bias, sparse = self.output
         is_softmax = isinstance(self.network.output.loss, SampledSoftmax)
         totals = self.network.log_totals(points, threads) if is_softmax else None
-        return self.network.hidden_units(points, threads), weight, bias, totals, *sparse
+        return self.network.units_of_checked(points, threads), weight, bias, totals, *sparse
 
 
 def _neighbor_arguments(neighbors: Neighbors | None, k: int) -> tuple[Any, int, int, float]:
