@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.pipeline import ClassifierPipeline as ClassifierPipeline
     from sparsenet.estimators.pipeline import make_pipeline as make_pipeline
     from sparsenet.estimators.predictor import Predictor as Predictor
+    from sparsenet.estimators.predictor import ShortlistPredictor as ShortlistPredictor
     from sparsenet.estimators.recommender import Recommender as Recommender
     from sparsenet.estimators.table import TableClassifier as TableClassifier
     from sparsenet.estimators.text import TextClassifier as TextClassifier
@@ -85,6 +86,7 @@ _HOMES = {
     "SampledOutput": "engines.network.output",
     "SampledSoftmax": "engines.network.losses",
     "Schedule": "engines.network.optim",
+    "ShortlistPredictor": "estimators.predictor",
     "SparseInput": "engines.network.layers",
     "StopTraining": "engines.network.training",
     "TableClassifier": "estimators.table",

@@ -17,7 +17,7 @@ NEW_PATHS = {
     "sparsenet.blend": "estimators.blend",
     "sparsenet.blend.calibration": "engines.blend.version1",
     "sparsenet.blend.classifier": "estimators.blend",
-    "sparsenet.blend.fitted": "engines.blend.fit_blend",
+    "sparsenet.blend.fitted": "engines.blend.fitted_blend",
     "sparsenet.blend.neighbors": "engines.neighbors.neighbors",
     "sparsenet.blend.side_by_side": "engines.neighbors.side_by_side",
     "sparsenet.estimators.building": "engines.network.building",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -107,6 +107,10 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         labels, p = self._best_by_features(features, k, n_dropped)
         self._fitted.seen.answer_blank(features, labels, p)
         return labels, p
+
+    def _best_one(self, k: int) -> Callable[[Rows], tuple[I32, F32]]:
+        """Prepare to answer one point at a time as `_best` does."""
+        return partial(self._best, k=k)
 
     def _with_blank(self, features: Rows, p: F32) -> F32:
         """Replace the probabilities of points without known features, (n, n_labels), by label frequencies."""

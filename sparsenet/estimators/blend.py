@@ -18,7 +18,8 @@ from sparsenet.core.validation import choice, integer, n_jobs, optional, switch
 from sparsenet.core.workers import task_runner
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
-from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, FittedBlend, InterruptedBlend, fit
+from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, InterruptedBlend, fit
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.blend.network_part import TRAINED_FOR
 from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD
 from sparsenet.engines.network.options import NetworkOptions, seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import integer
 from sparsenet.engines.blend.blend_effects import blend_effects
 from sparsenet.engines.blend.combination import Combination
-from sparsenet.engines.blend.fit_blend import FittedBlend
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.options import is_auto
@@ -78,6 +78,21 @@ class BlendAnswersMixin(AnswersMixin):
             labels[own] = found
             p[own] = combination.probabilities(scores, self.label_counts_[found])
         return labels, p
+
+    def _best_one(self, k: int) -> Callable[[Rows], tuple[I32, F32]]:
+        beam, n = integer("beam", self.tree_.beam, 1), max(self._candidates(), k)
+        fast = self._fitted.fast_ranking(n, k=self._neighbors()[1], beam=2 * beam)
+        if fast is None:
+            return super()._best_one(k)
+        combination, counts, seen = self._combination(), self.label_counts_, self._fitted.seen
+
+        def best(point: Rows) -> tuple[I32, F32]:
+            labels, scores = fast.rank(point, k, 1)
+            p = combination.probabilities(scores, counts[labels])
+            seen.answer_blank(point, labels, p)
+            return labels, p
+
+        return best
 
     def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
         """Rank the given labels next to the usual candidates, whose ranks enter the probabilities."""

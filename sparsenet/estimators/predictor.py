@@ -48,6 +48,7 @@ class Predictor:
         self._model = _with_own_parameters(model)
         self._scaling, self._target = model._fitted.scaling, model._fitted.target
         self._classes, self._width = model.classes_, model.n_features_in_
+        self._best_one = self._model._best_one(self.k)
 
     def __call__(self, X: Any, *, exclude: Any = None, only: Any = None) -> tuple[NDArray[Any], F32]:
         """Return the k best classes of each row and their probabilities, (n, k) each, best first.
@@ -56,7 +57,7 @@ class Predictor:
         """
         features = self._model._features(X)
         if exclude is None and only is None:
-            labels, probabilities = self._ranked(features, self._model._threads())
+            labels, probabilities = self._ranked(features)
         else:
             allowed = Allowed.of(exclude, only, len(features), self._target)
             labels, probabilities = self._restricted(features, allowed)
@@ -77,7 +78,7 @@ class Predictor:
         elif excluded:
             labels, probabilities = self._one_without(point, excluded)
         else:
-            labels, probabilities = self._ranked(point, 1)
+            labels, probabilities = self._best_one(point)
         return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
 
     def _point(self, indices: NDArray[Any], values: NDArray[np.float64]) -> Rows:
@@ -103,7 +104,7 @@ class Predictor:
         known = np.array([label in names for label in self._classes.tolist()]) if names else None
         return None if known is None else LabelMask(None, known)
 
-    def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
+    def _ranked(self, features: Rows) -> tuple[I32, F32]:
         """Return at least the k best labels of each point, best first, and their probabilities."""
         labels, probabilities = self._model._best(features, self.k)
         return labels, probabilities
@@ -201,7 +202,7 @@ class ShortlistPredictor(Predictor):
             else:
                 settings["examples"] = None if examples is None else _labelled(model, *examples)
                 self._shortlist = CellShortlist.with_recall(network, points, self.k, recall, **settings)
-        self._network, self._seen = network, model._fitted.seen
+        self._network, self._seen, self._best_one = network, model._fitted.seen, self._shortlisted
 
     @property
     def postings(self) -> int:
@@ -212,7 +213,10 @@ class ShortlistPredictor(Predictor):
         """Measure the recall: the fraction of the exact `k` best labels of X that the shortlists contain."""
         return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
 
-    def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
+    def _ranked(self, features: Rows) -> tuple[I32, F32]:
+        return self._shortlisted(features, self._model._threads())
+
+    def _shortlisted(self, features: Rows, threads: int = 1) -> tuple[I32, F32]:
         """Return the shortlist of each point, best first, and the probabilities."""
         labels, scores = self._shortlist.topk(self._network, features, self._shortlist.size, threads)
         probabilities = self._network.output.loss.probabilities(scores)
@@ -222,10 +226,10 @@ class ShortlistPredictor(Predictor):
     def _restricted(self, features: Rows, allowed: Allowed) -> tuple[I32, F32]:
         if allowed.only is not None:
             return self._among(features, allowed)
-        return self._without(features, *self._ranked(features, self._model._threads()), allowed)
+        return self._without(features, *self._ranked(features), allowed)
 
     def _one_without(self, point: Rows, excluded: set[Any]) -> tuple[I32, F32]:
-        labels, probabilities = self._ranked(point, 1)
+        labels, probabilities = self._shortlisted(point)
         found = self._classes[labels[0]].tolist()
         kept = [place for place, label in enumerate(found) if label not in excluded]
         if len(kept) >= self.k:

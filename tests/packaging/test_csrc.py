@@ -12,7 +12,7 @@ ALLOWED = {
     "kernels": {"core"},
     "isa": {"core", "kernels"},
     "engine": {"core", "kernels"},
-    "index": {"core", "kernels", "engine"},
+    "index": {"core", "kernels", "engine", "tree"},
     "tree": {"core", "kernels", "engine"},
     "text": {"core", "kernels"},
     "temporal": {"core", "kernels"},

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsenet.core.validation import boolean, integer, real
 from sparsenet.engines.blend.combination import Combination
-from sparsenet.engines.blend.fit_blend import FEW, FittedBlend
+from sparsenet.engines.blend.fitted_blend import FEW, FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors import neighbor_arrays
 from sparsenet.engines.network import network_arrays

@@ -11,7 +11,7 @@ from sparsenet.core.effects import Voter
 from sparsenet.core.rows import Rows
 from sparsenet.engines.blend.candidates import PSEUDO_NEIGHBOR
 from sparsenet.engines.blend.combination import Combination
-from sparsenet.engines.blend.fit_blend import FittedBlend
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.inference import log_probabilities
 from sparsenet.engines.network.losses import SampledSoftmax

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from sparsenet import kernels
@@ -28,56 +31,61 @@ def can_rank(parts: Parts, combination: object, n: int) -> bool:
     )
 
 
-def rank(
-    parts: Parts,
-    combination: Combination,
-    points: Rows,
-    n: int,
-    n_best: int,
-    *,
-    k: int,
-    beam: int,
-    threads: int,
-    tree_share: int = 2,
-) -> tuple[I32, F32]:
-    """Return the `n_best` of n candidates of each point and their scores, best first; see `candidates.propose`."""
-    labels, scores = np.empty((len(points), n_best), np.int32), np.empty((len(points), n_best), np.float32)
-    levels, neighbors = [level.as_tuple() for level in parts.tree.levels], parts.neighbors
-    kernels.rank_blend(
-        levels,
-        parts.tree.shape.labels,
-        beam,
-        points.indptr,
-        points.indices,
-        points.data,
-        points.width,
-        parts.n_labels,
-        None if neighbors is None else _neighbor_arrays(neighbors),
-        0 if neighbors is None else neighbors.max_comparisons,
-        0 if neighbors is None else min(k, len(neighbors.labels)),
-        0.0 if neighbors is None else neighbors.power,
-        None if parts.network is None else _network_arrays(parts.network, points, threads),
-        np.array(combination.weights, np.float32),
-        float(PSEUDO_NEIGHBOR),
-        n,
-        -(-n // tree_share) if n < parts.n_labels else 0,
-        labels,
-        scores,
-        threads,
-    )
-    return labels, scores
+@dataclass(frozen=True, eq=False)
+class FastRanking:
+    """The arguments of the kernel that do not depend on the points.
+
+    Attributes
+    ----------
+    tree, neighbors, numbers : arguments of `rank_blend` in its order.
+    network : Network or None
+    output : the arrays of its output layer; None without one.
+    n_labels : number of labels.
+    """
+
+    tree: tuple[list[Any], I32, int]
+    neighbors: tuple[Any, int, int, float]
+    numbers: tuple[F32, float, int, int]
+    network: Network | None
+    output: tuple[F32, F32, tuple[I64, I32, F32] | tuple[None, None, None]] | None
+    n_labels: int
+
+    @classmethod
+    def of(
+        cls, parts: Parts, combination: Combination, n: int, *, k: int, beam: int, tree_share: int = 2
+    ) -> FastRanking:
+        """Prepare to rank n candidates of the tree, and one of the neighbors for every `tree_share` of them."""
+        tree = [level.as_tuple() for level in parts.tree.levels], parts.tree.shape.labels, beam
+        n_proposed = -(-n // tree_share) if n < parts.n_labels else 0
+        numbers = np.array(combination.weights, np.float32), float(PSEUDO_NEIGHBOR), n, n_proposed
+        network, output = parts.network, None
+        if network is not None:
+            wide = network.output.wide
+            sparse = (None, None, None) if wide is None else (wide.indptr, wide.indices, wide.weight.value.reshape(-1))
+            output = network.output.weight.value, network.output.bias.value.reshape(-1), sparse
+        return cls(tree, _neighbor_arguments(parts.neighbors, k), numbers, network, output, parts.n_labels)
+
+    def rank(self, points: Rows, n_best: int, threads: int) -> tuple[I32, F32]:
+        """Return the `n_best` candidates of each point and their scores, best first."""
+        labels, scores = np.empty((len(points), n_best), np.int32), np.empty((len(points), n_best), np.float32)
+        given = points.indptr, points.indices, points.data, points.width, self.n_labels
+        network = self._network_arrays(points, threads)
+        arguments: list[Any] = [*self.tree, *given, *self.neighbors, network, *self.numbers, labels, scores, threads]
+        kernels.rank_blend(*arguments)
+        return labels, scores
+
+    def _network_arrays(self, points: Rows, threads: int) -> Any:
+        if self.network is None or self.output is None:
+            return None
+        weight, bias, sparse = self.output
+        is_softmax = isinstance(self.network.output.loss, SampledSoftmax)
+        totals = self.network.log_totals(points, threads) if is_softmax else None
+        return self.network.units_of_checked(points, threads), weight, bias, totals, *sparse
 
 
-def _neighbor_arrays(neighbors: Neighbors) -> tuple[F32, I64, I32, F32, I64, I32]:
+def _neighbor_arguments(neighbors: Neighbors | None, k: int) -> tuple[Any, int, int, float]:
+    if neighbors is None:
+        return None, 0, 0, 0.0
     index, labels = neighbors.index, neighbors.labels
-    return neighbors.weights, index.indptr, index.indices, index.data, labels.indptr, labels.indices
-
-
-def _network_arrays(
-    network: Network, points: Rows, threads: int
-) -> tuple[F32, F32, F32, F32 | None, I64 | None, I32 | None, F32 | None]:
-    output, wide = network.output, network.output.wide
-    totals = network.log_totals(points, threads) if isinstance(output.loss, SampledSoftmax) else None
-    sparse = (None, None, None) if wide is None else (wide.indptr, wide.indices, wide.weight.value.reshape(-1))
-    units = network.hidden_units(points, threads)
-    return units, output.weight.value, output.bias.value.reshape(-1), totals, *sparse
+    arrays = neighbors.weights, index.indptr, index.indices, index.data, labels.indptr, labels.indices
+    return arrays, neighbors.max_comparisons, min(k, len(labels)), neighbors.power

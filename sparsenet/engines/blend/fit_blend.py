@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from sparsenet.core.memory import bytes_in_memory, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import Rows, loaded
+from sparsenet.core.rows import loaded
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.tasks import HERE, TaskRunner
-from sparsenet.engines.blend import fast_ranking, network_part
+from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize
 from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
-from sparsenet.engines.blend.candidates import Candidates, Parts, propose
+from sparsenet.engines.blend.candidates import Candidates, propose
 from sparsenet.engines.blend.combination import (
     LOWEST,
     WITHOUT_NETWORK,
@@ -30,26 +30,25 @@ from sparsenet.engines.blend.combination import (
     fit_weights,
     precision_of,
 )
-from sparsenet.engines.blend.version1 import Version1Combination, upgraded
+from sparsenet.engines.blend.fitted_blend import FEW, FittedBlend
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
-from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
+from sparsenet.engines.network.fit_network import InterruptedFit
 from sparsenet.engines.network.network_holdout import rows_of, selected
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Callback
 from sparsenet.engines.network.training.trainer import DivergenceError
 from sparsenet.engines.tree import fit_tree
-from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import Rules
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
-from sparsenet.kernels.types import F32, F64, I32, Bools
+from sparsenet.kernels.types import F64, Bools
 from sparsenet.selection.choose import Decision, Option, Rule, choose, climb
 from sparsenet.selection.holdout import Holdout
 
-#: The usual number of candidate labels by the tree, and the larger one to compare with.
-FEW, MANY = 32, 128
+#: The number of candidate labels by the tree that is compared with `FEW`.
+MANY = 128
 #: Maximum features per label in the wide path by default. With a tree, more features gain nothing
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
@@ -72,104 +71,6 @@ class BlendOptions:
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
     comparisons: tuple[int, ...] = (1 << 12, 1 << 14, 1 << 16)
     not_worse: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0))
-
-
-@dataclass(frozen=True, eq=False)
-class FittedBlend:
-    """The parts, trained on scaled points, and their combination.
-
-    Attributes
-    ----------
-    network : FittedNetwork or None
-    tree : FittedTree
-    neighbors : Neighbors or None
-    target : Target
-    scaling : Scaling
-    seen : LabelStats
-        Statistics of the training points.
-    candidates : int
-        Labels that the tree proposes for a point.
-    combination : Combination or Version1Combination
-    choices : mapping
-        The decisions, by name.
-    validation : mapping, optional
-        Measures on held-out points, by name.
-    """
-
-    network: FittedNetwork | None
-    tree: FittedTree
-    neighbors: Neighbors | None
-    target: Target
-    scaling: Scaling
-    seen: LabelStats
-    candidates: int = FEW
-    combination: Combination | Version1Combination = field(default_factory=Combination)
-    choices: Mapping[str, Decision] = field(default_factory=dict)
-    validation: Mapping[str, float] | None = None
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle, also of version 0.1."""
-        self.__dict__.update(upgraded(state) if "tree_weight" in state else state)
-
-    def with_network(self, network: FittedNetwork) -> FittedBlend:
-        """Return a blend with a network, and the fixed weights that go with one."""
-        return replace(self, network=network, combination=Combination())
-
-    def parts(self, *, with_neighbors: bool = True) -> Parts:
-        """Return the parts that score labels."""
-        network = None if self.network is None else self.network.network
-        return Parts(self.tree, network, self.neighbors if with_neighbors else None)
-
-    def rank(
-        self,
-        points: Rows,
-        n: int,
-        *,
-        k: int,
-        beam: int,
-        threads: int,
-        n_dropped: int = 0,
-        among: I32 | None = None,
-        n_best: int | None = None,
-        cells: int = 1 << 18,
-    ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points: their slice, their `n_best` labels (by default n) and the scores, best first.
-
-        Parameters
-        ----------
-        k : int
-            Neighbors of a point; 0 for none.
-        beam : int
-            Beam width of the tree in training.
-        n_dropped : int
-            Number of labels that the caller drops afterwards.
-        among : ndarray, optional
-            Labels that are scored too; all candidates are then returned.
-        cells : int
-            Candidates, or neighbors, of a block: about 100 bytes each.
-        """
-        done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
-        how: dict[str, Any] = {"k": k, "threads": threads}
-        fast = among is None and fast_ranking.can_rank(parts, combination, n)
-        most = 2 * n + len(among) if among is not None else n
-        n_best = most if n_best is None else n_best
-        for block in points.blocks(max(1, cells // max(most, k))):
-            own = slice(done, done + len(block))
-            if fast:
-                assert isinstance(combination, Combination)
-                width = 2 * beam + n_dropped
-                yield own, *fast_ranking.rank(parts, combination, block, n, n_best, beam=width, **how)
-            else:
-                found = propose(parts, block, n, beam=beam, n_dropped=n_dropped, among=among, **how)
-                labels, scores = combination.rank(found, most, self.seen.label_counts)
-                yield own, labels[:, :n_best], scores[:, :n_best]
-            done = own.stop
-
-    def combining(self, k: int) -> Combination | Version1Combination:
-        """Return the combination; without neighbors, the one of tree and network."""
-        if k > 0 or self.neighbors is None:
-            return self.combination
-        return self.combination.without_neighbors()
 
 
 def fit(points: Points, options: BlendOptions, **how: Any) -> FittedBlend:

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from sparsenet.core.ranked import best_first
-from sparsenet.engines.blend.fit_blend import BlendOptions, FittedBlend
+from sparsenet.engines.blend.fit_blend import BlendOptions
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.boosting.fit_boosting import FittedBoosting
 from sparsenet.engines.network import inference
 from sparsenet.engines.network.fit_network import FittedNetwork

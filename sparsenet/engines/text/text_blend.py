@@ -15,7 +15,8 @@ from sparsenet.core.validation import boolean
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers
-from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, FittedBlend, InterruptedBlend, fit_and_measure
+from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, InterruptedBlend, fit_and_measure
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.linear import calibrating
 from sparsenet.engines.linear.calibration import Calibration
 from sparsenet.engines.network.building import TooLargeError

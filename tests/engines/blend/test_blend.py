@@ -31,7 +31,7 @@ from sparsenet import (
 from sparsenet.core.rows import as_matrix
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.candidates import propose
-from sparsenet.engines.blend.fit_blend import FittedBlend
+from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.neighbors.neighbors import NeighborRules, Neighbors
 from sparsenet.engines.network import fit_network, scouting
 from sparsenet.engines.network.options import NetworkOptions

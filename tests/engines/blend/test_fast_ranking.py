@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 
 from sparsenet import ExtremeClassifier, TreeClassifier, kernels
-from sparsenet.engines.blend import fast_ranking
 from sparsenet.engines.blend.candidates import propose
+from sparsenet.engines.blend.fast_ranking import FastRanking
 from tests.support.blends import NOISY, blend, noisy_blend
 from tests.support.planted import X, Y
 
@@ -35,10 +35,7 @@ def kernel(backend, monkeypatch):
 
 
 def ranked(model, rows, n=N, n_best=N, k=K, beam=BEAM, threads=1):
-    parts, combination = model._fitted.parts(with_neighbors=k > 0), model._fitted.combining(k)
-    assert fast_ranking.can_rank(parts, combination, n)
-    points = model._features(rows)
-    return fast_ranking.rank(parts, combination, points, n, n_best, k=k, beam=2 * beam, threads=threads)
+    return model._fitted.fast_ranking(n, k=k, beam=2 * beam).rank(model._features(rows), n_best, threads)
 
 
 @pytest.mark.parametrize("k", [0, 1, K])
@@ -130,4 +127,4 @@ def test_refuses_more_candidates_than_leaves(light, kernel):
     parts, combination = light._fitted.parts(), light._fitted.combining(K)
     n = len(parts.tree.shape.labels) + 1
     with pytest.raises(ValueError, match="n_candidates must be from 1 to"):
-        fast_ranking.rank(parts, combination, light._features(X[:2]), n, 1, k=K, beam=BEAM, threads=1)
+        FastRanking.of(parts, combination, n, k=K, beam=BEAM).rank(light._features(X[:2]), 1, 1)

@@ -244,6 +244,12 @@ def test_there_are_no_more_candidates_than_labels():
     assert "candidates" not in trained(_renamed(many(), FEW), options()).choices
 
 
+@pytest.mark.parametrize(("rule", "most"), [(NEVER, 1), (ALWAYS, 1 << 16)], ids=["not better", "better"])
+def test_neighbors_read_as_few_postings_as_are_no_worse(rule, most):
+    fitted = trained(many(), options({}, comparisons=(1, 1 << 16), not_worse=rule))
+    assert fitted.choices["comparisons"].value == fitted.neighbors.max_comparisons == most
+
+
 def _renamed(points, n_labels):
     features, labels = points
     return features, Rows(labels.indptr, labels.indices % n_labels, labels.data, n_labels)
