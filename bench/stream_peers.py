@@ -69,6 +69,15 @@ class Recency:
         self.popular.learn(user, item)
 
 
+class MutualRecency(Recency):
+    """Recency where users and items are the same: the latest partners, whoever began."""
+
+    def learn(self, user: int, item: int) -> None:
+        """Remember both ways."""
+        super().learn(user, item)
+        self.last.setdefault(item, {})[user] = self.now
+
+
 class EdgeBank:
     """1 for items that the user has taken before, 0 for others."""
 
@@ -140,6 +149,7 @@ def _mrr(peer: Peer, log: dict[str, Any]) -> float:
 #: A maker of each peer, from the number of items, the log and the number of training events.
 PEERS: dict[str, Callable[[int, dict[str, Any], int], Peer]] = {
     "recency": lambda n_items, log, first: Recency(n_items),
+    "recency, mutual": lambda n_items, log, first: MutualRecency(n_items),
     "EdgeBank": lambda n_items, log, first: EdgeBank(n_items),
     "popularity": lambda n_items, log, first: Popularity(n_items),
     "decayed popularity": decayed,

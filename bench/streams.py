@@ -1,12 +1,13 @@
 """The next item of a stream of events: `NextItem`, fresh and refreshed later, against simple predictors.
 
-    python -m bench.streams [--data CSV ...] [--planted NAME ...] [--systems NAME,...] [--refresh N,...] [--json FILE]
+    python -m bench.streams [--data CSV ...] [--planted NAME ...] [--mutual NAME ...] [--refresh N,...] [--json FILE]
     python -m bench.streams --scale [--users N] [--items N] [--events N] [--json FILE]
 
 A CSV file, plain or compressed, has columns of users, items and times, in this order and sorted by time. The last 15 %
 of the events are predicted one by one. Each system ranks all items, then learns the event. With ``--refresh N`` it
 learns N events at a time, and ranks all of them by the state before. Planted streams: ``no-repeats``,
 where users follow links between items and never come back, and ``drift``, where links change and users come back.
+``--mutual collegemsg`` says that users and items of that file are the same people.
 
 ``--scale`` measures learning, answers and memory with a million users and items. All on one thread; CPU seconds.
 """
@@ -33,10 +34,13 @@ TEST_SHARE = 0.15
 N_ITEMS, N_LINKS, N_EVENTS, CHANGE = 1000, 5, 60_000, 2000
 
 
-def of_table(path: Path) -> dict[str, Any]:
-    """Return a log with numbers as names."""
+def of_table(path: Path, mutual: bool) -> dict[str, Any]:
+    """Return a log with numbers as names, the same for users and items if mutual."""
     users, items, times = (np.asarray(column) for column in read_columns(path))
-    (_, user), (_, item) = (np.unique(each, return_inverse=True) for each in (users, items))
+    if mutual:
+        user, item = np.unique(np.concatenate((users, items)), return_inverse=True)[1].reshape(2, -1)
+    else:
+        (_, user), (_, item) = (np.unique(each, return_inverse=True) for each in (users, items))
     return {"user": user, "item": item, "time": times.astype(np.float64)}
 
 
@@ -72,10 +76,27 @@ def measures(found: np.ndarray) -> dict[str, float]:
     return {"MRR": float(np.mean(1 / found)), **{f"recall@{k}": float(np.mean(found <= k)) for k in (1, 10)}}
 
 
-def next_item(log: dict[str, Any], first: int, refresh: int) -> dict[str, Any]:
+def shares(log: dict[str, Any], first: int, refresh: int) -> dict[str, float]:
+    """Return the fractions of test events with the user's last known item, an earlier one, or a new one."""
+    kinds = {"last": 0, "earlier": 0, "new": 0}
+    own: dict[int, dict[int, None]] = {}
+    events = list(zip(log["user"].tolist(), log["item"].tolist(), strict=True))
+    for begin in range(0, len(events), refresh):
+        block = events[begin : begin + refresh]
+        for e, (user, item) in enumerate(block, begin):
+            mine = own.get(user, {})
+            kind = "new" if item not in mine else "last" if next(reversed(mine)) == item else "earlier"
+            kinds[kind] += e >= first
+        for user, item in block:
+            own.setdefault(user, {}).pop(item, None)
+            own[user][item] = None
+    return {kind: count / (len(events) - first) for kind, count in kinds.items()}
+
+
+def next_item(log: dict[str, Any], first: int, refresh: int, mutual: bool) -> dict[str, Any]:
     """Learn the first events, then predict and learn the others."""
     parts = [{name: values[rows] for name, values in log.items()} for rows in (slice(first), slice(first, None))]
-    model = NextItem(refresh=refresh, n_jobs=1)
+    model = NextItem(refresh=refresh, mutual=mutual, n_jobs=1)
     model.fit({name: values[:100] for name, values in log.items()})  # compiles the Numba kernels
     began = time.process_time()
     model.fit(parts[0])
@@ -83,12 +104,15 @@ def next_item(log: dict[str, Any], first: int, refresh: int) -> dict[str, Any]:
     return {"scores": scores, "events_per_cpu_second": len(log["user"]) / (time.process_time() - began)}
 
 
-def measure(log: dict[str, Any], system: str, refresh: int) -> dict[str, Any]:
+def measure(log: dict[str, Any], system: str, refresh: int, mutual: bool) -> dict[str, Any]:
     """Measure one system on a log."""
     first = int(len(log["user"]) * (1 - TEST_SHARE))
-    if system == "NextItem":
-        return next_item(log, first, refresh)
-    peer = PEERS[system](int(log["item"].max()) + 1, log, first)
+    if system == "shares":
+        return {"shares": shares(log, first, refresh)}
+    if system.startswith("NextItem"):
+        return next_item(log, first, refresh, "mutual" in system)
+    n_items = int(max(log["item"].max(), log["user"].max() if mutual else 0)) + 1
+    peer = PEERS[system](n_items, log, first)
     return {"scores": measures(ranks(peer, log, first, refresh))}
 
 
@@ -132,8 +156,11 @@ def shown(report: dict[str, Any]) -> str:
             found = " | ".join(f"{run['scores'][name]:.4f}" for name in ("MRR", "recall@1", "recall@10"))
             speed = f"{run['events_per_cpu_second']:,.0f}" if "events_per_cpu_second" in run else ""
             lines.append(f"| {run['data']} | {run['system']} | {run['refresh']} | {found} | {speed} |")
+        elif "shares" in run:
+            found = ", ".join(f"{kind} {share:.4f}" for kind, share in run["shares"].items())
+            lines.append(f"| {run['data']} | items of the user: {found} | {run['refresh']} | | | | |")
         else:
-            lines.append(f"{run}")
+            lines.append(str(run))
     return "\n".join([*lines, "", setting(report)])
 
 
@@ -141,8 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run every system on every stream."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="*", default=[], metavar="CSV")
+    parser.add_argument(
+        "--mutual", nargs="*", default=[], metavar="NAME", help="files whose users and items are the same"
+    )
     parser.add_argument("--planted", nargs="*", choices=list(PLANTED), default=list(PLANTED))
-    parser.add_argument("--systems", type=names, default=["NextItem", *PEERS])
+    parser.add_argument("--systems", nargs="+", default=["shares", "NextItem", "NextItem, mutual", *PEERS])
     parser.add_argument("--refresh", type=names, default=["1", "10", "200"])
     parser.add_argument("--scale", action="store_true")
     parser.add_argument("--users", type=int, default=1_000_000)
@@ -156,11 +186,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report["runs"].append({"data": "planted at scale"} | scale(options))
     else:
         for source in [*options.data, *options.planted]:
-            log = PLANTED[source]() if source in PLANTED else of_table(source)
             name = source if source in PLANTED else source.name.partition(".")[0]
+            mutual = name in options.mutual
+            log = PLANTED[source]() if source in PLANTED else of_table(source, mutual)
             for system in options.systems:
+                if "mutual" in system and not mutual:
+                    continue
                 for refresh in map(int, options.refresh):
-                    run = {"data": name, "system": system, "refresh": refresh} | measure(log, system, refresh)
+                    run = {"data": name, "system": system, "refresh": refresh} | measure(log, system, refresh, mutual)
                     report["runs"].append(run)
                     keep(report, options.json)
                     print(run, flush=True)

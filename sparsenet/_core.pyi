@@ -855,6 +855,7 @@ def learn_stream(
     users: I32,
     items: I32,
     times: F64,
+    mutual: bool,
     refresh: int,
     out_ranks: I64,
 ) -> None:
@@ -863,13 +864,14 @@ def learn_stream(
     State and weights change at the end of each block of `refresh` events, at least 1; ranks, from 1, and gradients come
     from the state before. Candidates are the items of the user's history, the successors of the last item, of the one
     before and of both, and popular items: 128 at most. Other items rank behind these, by the number of events. The
-    right candidate takes a step of Adagrad on the cross-entropy over all candidates.
+    right candidate takes a step of Adagrad on the cross-entropy over all candidates. With `mutual`, users and items are
+    the same, U = N, and the user of an event also becomes the latest in the history of its item, unless it is itself.
 
     State, for U users with histories of H items, and N items:
 
     - pair_items (U, H, 2): the items of each history, distinct, the latest first, and the item that the user took
-      after its last run; -1: none. pair_times (U, H): the last time. pair_counts (U, H, 4): its events, the events of
-      user and item then, and the length of the last run.
+      after its last run; -1: none. pair_times (U, H): the last time. pair_counts (U, H, 6): its events, the events of
+      user and item then, the length of the last run, events received from it, and 1 if the last one was received.
     - user_values (U, 6): events, last time, mean gap, fraction of new items, fraction of repeats, length of the run.
     - item_counts (N,): events; below 0 in rows without an item. item_values (N, 9): time, number and user of the last
       event, fraction of repeats; then log2 of the decayed counts, as if nothing had decayed: of events by each of the
@@ -879,7 +881,7 @@ def learn_stream(
     - popular (4, C): the items with the highest decayed count for each half-life; -1: none.
     - clock (3,): the number of events, the first time and the last one.
 
-    Ranker of 34 features: weights and squares (36, u) are the hidden units, their biases and the output; moments (35,
+    Ranker of 37 features: weights and squares (39, u) are the hidden units, their biases and the output; moments (38,
     2) the sums of each feature and of its square, and in the last row the number of candidates.
     """
 

@@ -70,7 +70,7 @@ StreamRanker ranker_argument(const Matrix<F32>& weights, const Matrix<F64>& mome
 void bind_learn_stream(Array pair_items, Array pair_times, Array pair_counts, Array user_values, Array item_counts,
                        Array item_values, Array context_items, Array context_counts, Array context_keys, Array popular,
                        Array half_lives, Array clock, Array weights, Array squares, Array moments, Array users,
-                       Array items, Array times, int64_t refresh, Array out_ranks) {
+                       Array items, Array times, bool mutual, int64_t refresh, Array out_ranks) {
   const StreamState state = state_argument<int32_t, int64_t, float, double>(
       pair_items, pair_times, pair_counts, user_values, item_counts, item_values, context_items, context_counts,
       context_keys, popular, half_lives, clock);
@@ -85,8 +85,10 @@ void bind_learn_stream(Array pair_items, Array pair_times, Array pair_counts, Ar
   times_.require(0, users_.size(), "length of users");
   out_ranks_.require(0, users_.size(), "length of users");
   require_at_least_one("refresh", refresh);
+  if (mutual && state.n_items != pair_items.shape(0)) items_.fail("and users must be the same if mutual");
   GilRelease release;
-  learn_stream(state, ranker, {users_.size(), users_.data(), items_.data(), times_.data()}, refresh, out_ranks_.data());
+  learn_stream(state, ranker, {users_.size(), users_.data(), items_.data(), times_.data()}, mutual, refresh,
+               out_ranks_.data());
 }
 
 void bind_rank_stream(Array pair_items, Array pair_times, Array pair_counts, Array user_values, Array item_counts,
@@ -117,7 +119,7 @@ void bind_stream(py::module_& core) {
   core.def("learn_stream", bind_learn_stream, "pair_items"_a, "pair_times"_a, "pair_counts"_a, "user_values"_a,
            "item_counts"_a, "item_values"_a, "context_items"_a, "context_counts"_a, "context_keys"_a, "popular"_a,
            "half_lives"_a, "clock"_a, "weights"_a, "squares"_a, "moments"_a, "users"_a, "items"_a, "times"_a,
-           "refresh"_a, "out_ranks"_a);
+           "mutual"_a, "refresh"_a, "out_ranks"_a);
   core.def("rank_stream", bind_rank_stream, "pair_items"_a, "pair_times"_a, "pair_counts"_a, "user_values"_a,
            "item_counts"_a, "item_values"_a, "context_items"_a, "context_counts"_a, "context_keys"_a, "popular"_a,
            "half_lives"_a, "clock"_a, "weights"_a, "moments"_a, "users"_a, "times"_a, "out_items"_a, "out_scores"_a,

@@ -142,6 +142,7 @@ void remember(const StreamState& state, int64_t user, int32_t item, double time)
   float* pair = state.pair_counts + user * state.history * kPairCounts;
   state.pair_times[user * state.history] = time;
   pair[kCount] += 1;
+  pair[kWasReceived] = 0;
   pair[kUserEvents] = static_cast<float>(values[kEvents]);
   pair[kItemEvents] = static_cast<float>(state.item_counts[item]);
   values[kEvents] += 1;
@@ -157,6 +158,16 @@ void remember(const StreamState& state, int64_t user, int32_t item, double time)
   }
   state.clock[0] = events + 1;
   state.clock[2] = time;
+}
+
+void receive(const StreamState& state, int64_t user, int32_t sender, double time) {
+  bring_to_front(state, user, sender);
+  float* pair = state.pair_counts + user * state.history * kPairCounts;
+  state.pair_times[user * state.history] = time;
+  pair[kUserEvents] = static_cast<float>(state.user_values[user * kUserValues + kEvents]);
+  pair[kItemEvents] = static_cast<float>(state.item_counts[sender]);
+  pair[kReceived] += 1;
+  pair[kWasReceived] = 1;
 }
 
 }  // namespace sparsenet

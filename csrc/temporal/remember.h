@@ -9,7 +9,7 @@ namespace sparsenet {
 
 // Columns of user_values, pair_counts and item_values.
 enum UserValue : uint8_t { kEvents, kLast, kGap, kNovelty, kRepeats, kRun };
-enum PairCount : uint8_t { kCount, kUserEvents, kItemEvents, kLastRun };
+enum PairCount : uint8_t { kCount, kUserEvents, kItemEvents, kLastRun, kReceived, kWasReceived };
 enum ItemValue : uint8_t { kItemLast, kItemEvent, kItemUser, kItemRepeats, kItemLevels };
 
 // Rows of context_items: the successors of the user's last item, of the one before, and of both; -1 if there is none.
@@ -19,5 +19,8 @@ struct Contexts {
 Contexts contexts_of(const StreamState& state, int64_t user);
 
 void remember(const StreamState& state, int64_t user, int32_t item, double time);
+
+// Adds the sender of an event to the history of the user who received it.
+void receive(const StreamState& state, int64_t user, int32_t sender, double time);
 
 }  // namespace sparsenet

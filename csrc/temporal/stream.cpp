@@ -12,7 +12,7 @@ namespace sparsenet {
 namespace {
 
 // Columns of the features of a candidate: logarithms first, then flags and levels, then features of the user.
-constexpr int64_t kLogs = 14, kOwn = 14, kLevels = 17, kNext = 22, kOfUser = 23;
+constexpr int64_t kLogs = 15, kOfHistory = 15, kLevels = 18, kNext = 23, kWasLastReceived = 24, kOfUser = 25;
 constexpr int64_t kTable = 256;     // slots of the hash table of a query's candidates
 constexpr double kLowestLevel = 3;  // a count of 1 / 8 is level 0; counts below are not told apart
 constexpr RankerStep kStep = {0.05f, 0.01f, 0.9999f, 1e-4f};
@@ -195,13 +195,15 @@ void Query::describe(int64_t user, double time) {
       log[0] = static_cast<float>(c);
       log[1] = static_cast<float>(elapsed / unit);
       log[2] = pair[kCount];
-      log[3] = static_cast<float>(seen - 1 - pair[kUserEvents]);
+      log[3] = static_cast<float>(std::max(seen - 1 - pair[kUserEvents], 0.0));
       log[4] = static_cast<float>(std::max(state_.item_counts[item] - pair[kItemEvents], 0.0));
       log[5] = pair[kLastRun];
       log[13] = static_cast<float>(elapsed / (gap + unit));
-      x[kOwn] = 1;
-      x[kOwn + 1] = c == 0 ? 1.0f : 0.0f;
-      x[kOwn + 2] = values[kItemUser] == static_cast<double>(user) ? 1.0f : 0.0f;
+      log[14] = pair[kReceived];
+      x[kWasLastReceived] = pair[kWasReceived];
+      x[kOfHistory] = 1;
+      x[kOfHistory + 1] = c == 0 ? 1.0f : 0.0f;
+      x[kOfHistory + 2] = values[kItemUser] == static_cast<double>(user) ? 1.0f : 0.0f;
     }
     log[6] = static_cast<float>(state_.item_counts[item]);
     log[7] = static_cast<float>(events - values[kItemEvent]);
@@ -218,6 +220,7 @@ void Query::describe(int64_t user, double time) {
   kernels().log2_of_one_plus(logs_.data(), count_ * kLogs);
   float own[kStreamFeatures - kOfUser] = {};
   own[2] = log2_plus(static_cast<double>(own_));
+  if (own_ > 0) own[11] = state_.pair_counts[first_pair * kPairCounts + kWasReceived];
   if (seen > 0) {
     const double elapsed = std::max(time - of_user[kLast], 0.0);
     own[0] = log2_plus(seen);
@@ -241,8 +244,8 @@ void Query::describe(int64_t user, double time) {
 
 }  // namespace
 
-void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEvents events, int64_t refresh,
-                  int64_t* out_ranks) {
+void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEvents events, bool mutual,
+                  int64_t refresh, int64_t* out_ranks) {
   const int64_t size = (kStreamFeatures + 2) * ranker.n_units;
   std::vector<float> gradient(size), slope(ranker.n_units), frozen(size);
   Query query(state, ranker);
@@ -269,7 +272,11 @@ void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEv
       if (refresh == 1) out_ranks[e] = query.rank_of(right);
       query.step(right, gradient.data(), slope.data());
     }
-    for (int64_t e = first; e < end; ++e) remember(state, events.users[e], events.items[e], events.times[e]);
+    for (int64_t e = first; e < end; ++e) {
+      remember(state, events.users[e], events.items[e], events.times[e]);
+      if (mutual && events.users[e] != events.items[e])
+        receive(state, events.items[e], events.users[e], events.times[e]);
+    }
   }
 }
 

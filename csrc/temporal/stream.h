@@ -7,10 +7,10 @@ namespace sparsenet {
 
 constexpr int64_t kHalfLives = 4;
 constexpr int64_t kUserValues = 6;                   // events, last time, mean gap, novelty, repeats, run
-constexpr int64_t kPairCounts = 4;                   // events, the user's and the item's events then, the run before
+constexpr int64_t kPairCounts = 6;  // events, user's and item's events then, run before, received, was received
 constexpr int64_t kItemValues = 4 + kHalfLives + 1;  // last time, event and user, repeats, levels
 constexpr int64_t kClock = 3;                        // events, the first and the last time
-constexpr int64_t kStreamFeatures = 34;
+constexpr int64_t kStreamFeatures = 37;
 constexpr int64_t kMostCandidates = 128;
 
 // The arrays that `learn_stream` in sparsenet/_core.pyi describes.
@@ -44,8 +44,9 @@ struct StreamEvents {
   const double* times;
 };
 
-void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEvents events, int64_t refresh,
-                  int64_t* out_ranks);
+// With `mutual`, users and items are the same, and an event also enters the history of the item.
+void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEvents events, bool mutual,
+                  int64_t refresh, int64_t* out_ranks);
 
 // Ranks candidates for users at times; `events.items` is unused, and so are the squares. A user may be -1.
 void rank_stream(const StreamState& state, const StreamRanker& ranker, StreamEvents events, int64_t k,

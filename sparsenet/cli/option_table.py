@@ -260,9 +260,8 @@ def table() -> tuple[CommandOption, ...]:
             check=check.encoding, **_delimited,
         ),
         CommandOption(
-            "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','. With a comma, points may separate "
-            "thousands.", commands=("train", "evaluate", "predict"), shown="a point", check=one_of(".", ","),
-            **_delimited | {"kinds": OF_LOGS | OF_TABLES},
+            "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','.", shown="a point",
+            commands=READING[:3], check=one_of(".", ","), **_delimited | {"kinds": OF_LOGS | OF_TABLES},
         ),
         # --- logs of interactions ---
         CommandOption(
@@ -321,9 +320,7 @@ def table() -> tuple[CommandOption, ...]:
             shown="0.004 to 0.008; 0.012 to 0.024 for dense points", check=check.learning_rate, sets="learning_rate",
             **_network,
         ),
-        number(
-            "negatives", 1, MAX_INT, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
-        ),
+        number("negatives", 1, MAX_INT, "Negatives sampled per batch.", shown="256", sets="n_negatives", **_network),
         number(
             "wide_budget", 1, MAX_INT, "Maximum features per label in the wide path.",
             shown="1024; 256 in a blend; fewer if memory or time is short", sets="wide_budget", **_network,

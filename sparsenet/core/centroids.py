@@ -35,18 +35,22 @@ def owners_of(indptr: I64) -> I64:
 
 def label_blocks(features: RowSource, label_points: Rows) -> list[int]:
     """Return the bounds of blocks of labels with about `BLOCK_ENTRIES` entries to add up each."""
-    entries = _entries(features, label_points)
+    return _cut(_entries(features, label_points))
+
+
+def _cut(entries: I64) -> list[int]:
     before = np.cumsum(entries) - entries
-    return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(label_points)]
+    return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(entries)]
 
 
 def centroids(features: RowSource, label_points: Rows, budget: int, threads: int) -> Rows:
     """Return the sum of each label's points, cut to the `budget` features with the largest sums."""
-    bound = support_bound(features, label_points, budget)
+    entries = _entries(features, label_points)
+    bound = np.minimum(entries, min(budget, features.width))
     capacity = int(bound.sum())
     indices, data = np.empty(capacity, np.int32), np.empty(capacity, np.float32)  # unwritten pages take no memory
     indptr = np.zeros(len(label_points) + 1, np.int64)
-    for begin, end in pairwise(label_blocks(features, label_points)):
+    for begin, end in pairwise(_cut(entries)):
         own = label_points.slice(begin, end)
         points, ids = features.in_memory(own.indices)
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(bound[begin:end])))

@@ -15,6 +15,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
@@ -68,7 +69,8 @@ class PointWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with suppress(OSError):  # a full disk has raised, and `finish` has written everything
+            self._file.close()
         if self._part is not None and not self._is_done:
             self._part.unlink(missing_ok=True)
 

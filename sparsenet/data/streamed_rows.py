@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -38,7 +39,7 @@ class StreamedRows:
         """Number of columns."""
         return self.file.shape[1]
 
-    @property
+    @cached_property
     def sizes(self) -> I32:
         """Number of entries of each row."""
         return self.file.sizes if self.numbers is None else self.file.sizes[self.numbers]
@@ -85,7 +86,7 @@ class StreamedRows:
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays that are held in memory."""
-        return (*self.file.tables(), *(() if self.numbers is None else (self.numbers,)))
+        return (*self.file.tables(), *(() if self.numbers is None else (self.numbers, self.sizes)))
 
     @property
     def buffer_bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -39,6 +39,8 @@ def training_points(
     """
     if cache is not None:
         return _cached_points(X, y, cache, verbose)
+    if isinstance(X, Iterator):
+        raise ValueError("X is an iterator: if it yields batches (X, y), name a folder for the points with cache")
     if not is_source(X):
         return X, y
     return _with_labels(X, y, _points(X))

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet import storage
 from sparsenet.core.validation import boolean, choice, integer
-from sparsenet.data.dialect import LearntFile
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.recommender import recommender_arrays
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender
@@ -68,7 +67,7 @@ def pack(parameters: Mapping[str, Any], saved: Saved) -> tuple[Arrays, dict[str,
         "model": KIND,
         "parameters": pack_parameters(parameters),
         "engine": about,
-        "columns": None if saved.columns is None else _columns_as_json(saved.columns),
+        "columns": None if saved.columns is None else saved.columns.as_json(),
         "library": saved.library,
         "n_users": saved.n_users,
         "n_events": saved.n_events,
@@ -89,10 +88,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     check_kind(metadata, KIND)
     fitted = recommender_arrays.unpack(unpack_part("engine", arrays), metadata["engine"])
     items = _unpack_names(arrays, "items", metadata["string_items"], fitted.n_items)
-    columns = None if metadata["columns"] is None else _columns_of(metadata["columns"])
-    if columns is not None:
-        LogColumns.of(columns.user, columns.item, columns.time, columns.weight)
-        boolean("by_position", columns.by_position)
+    columns = None if metadata["columns"] is None else LogColumns.of_json(metadata["columns"])
     n_users, n_events = integer("n_users", metadata["n_users"], 0), integer("n_events", metadata["n_events"], 0)
     library = choice("library", metadata["library"], LIBRARIES)
     counts = arrays["item_counts"]
@@ -107,14 +103,6 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
         log = Log(events, users, items, columns)
     saved = Saved(fitted, items, counts, log, columns, library, n_users, n_events)
     return unpack_parameters(metadata["parameters"]), saved
-
-
-def _columns_as_json(columns: LogColumns) -> dict[str, Any]:
-    return {**vars(columns), "file": columns.file.as_json()}
-
-
-def _columns_of(found: Mapping[str, Any]) -> LogColumns:
-    return LogColumns(**{**found, "file": LearntFile.of_json(found.get("file"))})
 
 
 def _pack_names(names: NDArray[Any], what: str) -> tuple[Arrays, bool]:

@@ -135,6 +135,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     columns_ : dict or None
         Names of the columns of texts (``text``, a list) and labels (``target``, None if y was passed), and the
         ``label_delimiter``, to read further data frames and files by; None if columns were not given by name.
+        ``file`` holds the format and the options of a CSV or TSV file, if some were given.
 
     Examples
     --------

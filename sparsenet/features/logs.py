@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from scipy import sparse
 
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
 from sparsenet.core.progress import parts_done
-from sparsenet.core.validation import first_repeated, first_unusable, unusable
+from sparsenet.core.validation import boolean, first_repeated, first_unusable, unusable
 from sparsenet.data.columns import refuse_values
 from sparsenet.data.dialect import DEFAULT, NO_FILE, Dialect, LearntFile
 from sparsenet.data.frames import Frame, is_frame, read_frame
@@ -61,6 +62,31 @@ class LogColumns:
             raise ValueError(f"user, item, time and weight must be different columns, got {repeated!r} twice")
         user, item, time, weight = (None if name is None else str(name) for name in names.values())
         return cls(user, item, time, weight, any(positions))
+
+    def like_training(self, log: Any, file: LogFile) -> LogFile:
+        """Return how to read a file: as the training file was read, unless `file` has other options."""
+        if not isinstance(log, str | os.PathLike):
+            return file
+        format, dialect = self.file.like(log, file.format, file.dialect)
+        return replace(file, format=format, dialect=dialect)
+
+    def read_from(self, log: Any, file: LogFile) -> LogColumns:
+        """Return the columns with how the log was read, if it is a file."""
+        if not isinstance(log, str | os.PathLike):
+            return self
+        return replace(self, file=LearntFile.of(log, file.format, file.dialect))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields in types of JSON."""
+        return {**vars(self), "file": self.file.as_json()}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> LogColumns:
+        """Check the result of `as_json`, also of older models, which have no file."""
+        columns = cls(**{**found, "file": LearntFile.of_json(found.get("file"))})
+        cls.of(columns.user, columns.item, columns.time, columns.weight)
+        boolean("by_position", columns.by_position)
+        return columns
 
     def names(self) -> dict[str, str | None]:
         """Return the columns by argument."""
@@ -197,13 +223,9 @@ def read_log(
         wanted = "a data frame, a mapping of columns, a path, or a SciPy sparse matrix of users by items"
         advice = 'pass {"user": [...], "item": [...]}, or csr_array(log) for a matrix'
         raise ValueError(f"{argument} must be {wanted}, got {type(log).__name__}: {advice}")
-    if isinstance(log, str | os.PathLike):
-        format, dialect = columns.file.like(log, file.format, file.dialect)
-        file = replace(file, format=format, dialect=dialect)
+    file = columns.like_training(log, file)
     found = _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty)
-    if found.columns is None or not isinstance(log, str | os.PathLike):
-        return found
-    return replace(found, columns=replace(found.columns, file=LearntFile.of(log, file.format, file.dialect)))
+    return found if found.columns is None else replace(found, columns=found.columns.read_from(log, file))
 
 
 def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,18 @@ class EventLog:
     def __len__(self) -> int:
         return len(self.users)
 
+    def mutual(self) -> EventLog:
+        """Return the log with one set of names for users and items."""
+        if len(self) and self.user_names.dtype != self.item_names.dtype:
+            raise ValueError("users and items must both be named by strings, or both by whole numbers, if mutual=True")
+        both = np.concatenate((self.user_names, self.item_names))
+        names, found = np.unique(both, return_inverse=True)
+        codes: I32 = found.astype(np.int32)
+        users, items = codes[: len(self.user_names)], codes[len(self.user_names) :]
+        return replace(
+            self, users=users[self.users], items=items[self.items], user_names=names, item_names=names
+        )  # fmt: skip
+
 
 def read_events(
     log: Any, columns: LogColumns, file: LogFile, *, sort: bool, newest: float | None, n_events: int
@@ -53,8 +65,9 @@ def read_events(
     if not is_frame(log):
         wanted = "a data frame, a mapping of columns, a list of dicts or a path"
         raise ValueError(f'log must be {wanted}, got {type(log).__name__}: pass {{"user": [...], "item": [...], ...}}')
+    file = columns.like_training(log, file)
     frame = log_frame(log, columns, file, "log")
-    columns = columns.found_in(frame)
+    columns = columns.found_in(frame).read_from(log, file)
     users, user_names = encode_names(frame, columns.user)
     items, item_names = encode_names(frame, columns.item)
     times = n_events + np.arange(len(frame), dtype=np.float64)

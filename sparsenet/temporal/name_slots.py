@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.kernels.types import I32
+from sparsenet.kernels.types import F64, I32, Bools
 
+#: One in this many names is removed when there are too many.
+_REMOVED = 8
 _KINDS = {True: "strings", False: "whole numbers"}
 
 
@@ -76,3 +78,45 @@ class NameSlots:
             del self._slots[self.names[slot]]
             self.names[slot] = None
             heapq.heappush(self._free, slot)
+
+    def oldest(self, last: F64) -> Bools:
+        """Return a mask of an eighth of the names, at least one: those whose last event is the oldest."""
+        used = np.flatnonzero([name is not None for name in self.names])
+        mask = np.zeros(len(last), bool)
+        mask[used[np.argsort(last[used], kind="stable")[: max(1, len(used) // _REMOVED)]]] = True
+        return mask
+
+
+class NamedEvents:
+    """The names of events, as positions in `names` (n, width), which get slots in the order of events."""
+
+    def __init__(self, slots: NameSlots, names: NDArray[Any], codes: I32, most: int) -> None:
+        self.slots, self._names, self._codes, self._most = slots, names, codes, most
+        self._known = slots.find(names)
+
+    def until_full(self, first: int, end: int) -> int:
+        """Return how many events from `first` on, before `end`, find a slot for each name."""
+        codes = self._codes[first:end]
+        flat = codes.ravel()
+        places = np.flatnonzero(self._known[flat] < 0)
+        distinct, firsts = np.unique(flat[places], return_index=True)
+        room = self._most - len(self.slots)
+        return len(codes) if len(distinct) <= room else int(places[np.sort(firsts)[room]]) // codes.shape[1]
+
+    def is_full_at(self, event: int) -> bool:
+        """Return whether an event has more new names than there are free slots."""
+        return self.until_full(event, event + 1) == 0
+
+    def assign(self, first: int, end: int) -> I32:
+        """Return the slots of events, (n, width), after giving slots to new names."""
+        codes = self._codes[first:end]
+        flat = codes.ravel()
+        for code in dict.fromkeys(flat[self._known[flat] < 0].tolist()):
+            name = self._names[code]
+            self._known[code] = self.slots.add(name.item() if isinstance(name, np.generic) else name)
+        return self._known[codes]
+
+    def forget(self, dropped: Bools) -> None:
+        """Free some slots, given as a mask."""
+        self.slots.remove(np.flatnonzero(dropped).tolist())
+        self._known[(self._known >= 0) & dropped[self._known]] = -1

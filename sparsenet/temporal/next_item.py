@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.machine import default_threads
-from sparsenet.core.validation import boolean, choice, integer, n_jobs
+from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer, n_jobs
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.recommender_frames import LIBRARIES, as_frame, library_of
 from sparsenet.estimators.recommender_inputs import file_rules
@@ -35,6 +35,9 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     refresh : int
         Learn to predict from a state that is up to this many events old. 1: the state is always up to date. If you
         call `update` every 200 events only, 200 makes better predictions.
+    mutual : bool
+        Users and items are the same things, such as people who write to each other. Then an event also enters the
+        history of the one who receives it, who may answer.
     max_users, max_items : int
         Users and items that are remembered at once. When there are more, an eighth is forgotten: those without an event
         for the longest time. A user takes about 700 bytes, an item 300.
@@ -70,6 +73,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         *,
         history: int = 20,
         refresh: int = 1,
+        mutual: bool = False,
         max_users: int = 1_000_000,
         max_items: int = 1_000_000,
         output: str = "auto",
@@ -77,6 +81,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     ) -> None:
         self.history = history
         self.refresh = refresh
+        self.mutual = mutual
         self.max_users = max_users
         self.max_items = max_items
         self.output = output
@@ -112,7 +117,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         **file : `format`, `quotes`, `delimiter` and `encoding`, as in `Recommender.fit`.
         """
         self._check()
-        stream = Stream.blank(self.history, self.max_users, self.max_items)
+        stream = Stream.blank(self.history, self.max_users, self.max_items, mutual=self.mutual)
         events = self._read(log, LogColumns.of(user, item, time, None), stream, sort, file)
         if not len(events):
             raise ValueError("log holds no rows: a log has a row for each event")
@@ -242,7 +247,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     def _learn(self, log: Any, sort: Any, file: dict[str, Any]) -> I64:
         self._check()
         stream = self._stream
-        with stream.lock:
+        with stream.writing:
             return stream.learn(self._read(log, self._saved.columns, stream, sort, file), self.refresh)
 
     def _frame(self, columns: dict[str, Any], answers: Answers) -> Any:
@@ -256,8 +261,9 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     def _check(self) -> None:
         """Check all parameters."""
         integer("history", self.history, 1, MAX_HISTORY)
-        for name in ("refresh", "max_users", "max_items"):
-            integer(name, getattr(self, name), 1, 2**31 - 1)
+        integer("refresh", self.refresh, 1)
+        for name in ("max_users", "max_items"):
+            integer(name, getattr(self, name), 1 + boolean("mutual", self.mutual), MAX_WIDTH)
         choice("output", self.output, (AUTO, *LIBRARIES))
         self._threads()
 

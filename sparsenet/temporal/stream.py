@@ -10,16 +10,14 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.data.frame_columns import as_column
-from sparsenet.kernels.types import F32, F64, I32, I64, Bools
+from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.event_log import EventLog
-from sparsenet.temporal.name_slots import NameSlots
+from sparsenet.temporal.name_slots import NamedEvents, NameSlots
 from sparsenet.temporal.stream_arrays import StreamArrays
 
 #: Events of one call of a kernel, after which Ctrl-C and queries of other threads have their turn.
 _CHUNK = 16384
-#: The part of all users or items that is removed when there are too many.
-_REMOVED = 8
-_LAST, _ITEM_EVENT = 1, 1  # columns of user_values and item_values
+_LAST, _ITEM_LAST = 1, 0  # columns of user_values and item_values
 
 
 class Answers(NamedTuple):
@@ -34,7 +32,9 @@ class Answers(NamedTuple):
 class Stream:
     """Learn from events in the order of time, and rank the next item of users.
 
-    One lock guards all: a query waits until the running chunk of an update has ended, and sees whole events.
+    A mutual stream has one object for the slots of users and items: they are the same things.
+    `lock` guards the state: a query waits until the running chunk of an update has ended, and sees whole events.
+    `writing` is held for a whole update, so that one ends before the next one begins.
     """
 
     def __init__(
@@ -42,28 +42,36 @@ class Stream:
     ) -> None:
         self.arrays, self.users, self.items = arrays, users, items
         self.max_users, self.max_items = max_users, max_items
-        self.lock = RLock()
+        self.lock, self.writing = RLock(), RLock()
 
     @classmethod
-    def blank(cls, history: int, max_users: int, max_items: int) -> Stream:
+    def blank(cls, history: int, max_users: int, max_items: int, *, mutual: bool) -> Stream:
         """Return a stream without events."""
-        return cls(StreamArrays.blank(history), NameSlots("user"), NameSlots("item"), max_users, max_items)
+        users = NameSlots("user")
+        return cls(StreamArrays.blank(history), users, users if mutual else NameSlots("item"), max_users, max_items)
+
+    @property
+    def mutual(self) -> bool:
+        """Whether users and items are the same things."""
+        return self.users is self.items
 
     @property
     def n_events(self) -> int:
         """The number of events learnt."""
-        return int(self.arrays.clock[0])
+        with self.lock:
+            return int(self.arrays.clock[0])
 
     @property
     def newest(self) -> float | None:
         """The time of the last event; None before the first."""
-        return float(self.arrays.clock[2]) if self.n_events else None
+        with self.lock:
+            return float(self.arrays.clock[2]) if self.n_events else None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "lock"}
+        return {name: value for name, value in vars(self).items() if name not in ("lock", "writing")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=RLock())
+        vars(self).update(state, lock=RLock(), writing=RLock())
 
     # --- learning ---
 
@@ -74,42 +82,65 @@ class Stream:
         """
         ranks = np.zeros(len(log), np.int64)
         with self.lock:
-            of_users, of_items = self.users.find(log.user_names), self.items.find(log.item_names)
+            columns = self._columns(log)
         step = max(1, _CHUNK // refresh) * refresh
         first = 0
         while first < len(log):
             with self.lock:
-                end = min(first + step, len(log))
-                end = first + min(
-                    _until_full(self.users, of_users, log.users[first:end], self.max_users),
-                    _until_full(self.items, of_items, log.items[first:end], self.max_items),
-                )
-                users = _assign(self.users, of_users, log.user_names, log.users[first:end])
-                items = _assign(self.items, of_items, log.item_names, log.items[first:end])
-                self._learn(users, items, log.times[first:end], refresh, ranks[first:end])
+                end = first + min(column.until_full(first, first + step) for column in columns)
+                slots = np.concatenate([column.assign(first, end) for column in columns], axis=1)
+                self._learn(slots, log.times[first:end], refresh, ranks[first:end])
                 if end < len(log):
-                    self._make_way(log, of_users, of_items, end)
+                    self._make_way(columns, end)
                 first = end
         return ranks
 
-    def _learn(self, users: I32, items: I32, times: F64, refresh: int, ranks: I64) -> None:
+    def _columns(self, log: EventLog) -> list[NamedEvents]:
+        """Return the names of each event: of user and item together if they are the same things."""
+        if self.mutual:
+            log = log.mutual()
+            codes = np.column_stack((log.users, log.items))
+            return [NamedEvents(self.users, log.user_names, codes, min(self.max_users, self.max_items))]
+        return [
+            NamedEvents(self.users, log.user_names, log.users[:, None], self.max_users),
+            NamedEvents(self.items, log.item_names, log.items[:, None], self.max_items),
+        ]
+
+    def _learn(self, slots: I32, times: F64, refresh: int, ranks: I64) -> None:
         self.arrays.make_room(self.users.end, self.items.end)
+        users, items = np.ascontiguousarray(slots.T)
         counts = self.arrays.item_counts
-        counts[items] = np.maximum(counts[items], 0)  # they have a name now
+        named = slots if self.mutual else items
+        counts[named] = np.maximum(counts[named], 0)
         kernels.learn_stream(
-            **vars(self.arrays), users=users, items=items, times=times, refresh=refresh, out_ranks=ranks
+            **vars(self.arrays),
+            users=users,
+            items=items,
+            times=times,
+            mutual=self.mutual,
+            refresh=refresh,
+            out_ranks=ranks,
         )
 
-    def _make_way(self, log: EventLog, of_users: I32, of_items: I32, event: int) -> None:
-        """Remove the users or items without recent events if an event needs a slot and none is left."""
-        if of_users[log.users[event]] < 0 and len(self.users) >= self.max_users:
-            oldest = _oldest(self.users, self.arrays.user_values[:, _LAST])
-            self.arrays.remove_users(oldest)
-            _forget(self.users, of_users, oldest)
-        if of_items[log.items[event]] < 0 and len(self.items) >= self.max_items:
-            oldest = _oldest(self.items, self.arrays.item_values[:, _ITEM_EVENT])
-            self.arrays.remove_items(oldest)
-            _forget(self.items, of_items, oldest)
+    def _make_way(self, columns: list[NamedEvents], event: int) -> None:
+        """Remove the users or items without recent events if an event finds no slot."""
+        for column in columns:
+            if column.is_full_at(event):
+                oldest = column.slots.oldest(self._last_times(column.slots))
+                if column.slots is self.users:
+                    self.arrays.remove_users(oldest)
+                if column.slots is self.items:
+                    self.arrays.remove_items(oldest)
+                column.forget(oldest)
+
+    def _last_times(self, slots: NameSlots) -> F64:
+        """Return the time of the last event in each slot, minus infinity without events."""
+        arrays, found = self.arrays, []
+        if slots is self.users:
+            found.append(np.where(arrays.user_values[:, 0] > 0, arrays.user_values[:, _LAST], -np.inf))
+        if slots is self.items:
+            found.append(np.where(arrays.item_counts > 0, arrays.item_values[:, _ITEM_LAST], -np.inf))
+        return np.asarray(np.maximum.reduce(found))
 
     # --- answers ---
 
@@ -143,35 +174,3 @@ class Stream:
         rows, ranks = np.nonzero(found >= 0)
         names = as_column([self.items.names[slot] for slot in found[rows, ranks].tolist()], "item")
         return Answers(rows, names, shares[rows, ranks], ranks + 1)
-
-
-def _until_full(slots: NameSlots, known: I32, codes: I32, most: int) -> int:
-    """Return how many events come before the first one whose name finds no slot."""
-    unknown, events = np.unique(codes[known[codes] < 0], return_index=True)
-    room = most - len(slots)
-    if len(unknown) <= room:
-        return len(codes)
-    return int(np.flatnonzero(known[codes] < 0)[np.sort(events)[room]])
-
-
-def _assign(slots: NameSlots, known: I32, names: NDArray[Any], codes: I32) -> I32:
-    """Return the slots of events, after giving slots to new names in the order of events."""
-    new = codes[known[codes] < 0]
-    for code in dict.fromkeys(new.tolist()):
-        name = names[code]
-        known[code] = slots.add(name.item() if isinstance(name, np.generic) else name)
-    return known[codes]
-
-
-def _oldest(slots: NameSlots, last: F64) -> Bools:
-    """Return a mask of an eighth of the slots in use, at least one: those whose last event is the oldest."""
-    used = np.flatnonzero([name is not None for name in slots.names])
-    chosen = used[np.argsort(last[used], kind="stable")[: max(1, len(used) // _REMOVED)]]
-    mask = np.zeros(len(last), bool)
-    mask[chosen] = True
-    return mask
-
-
-def _forget(slots: NameSlots, known: I32, dropped: Bools) -> None:
-    slots.remove(np.flatnonzero(dropped).tolist())
-    known[(known >= 0) & dropped[known]] = -1

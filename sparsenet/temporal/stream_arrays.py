@@ -18,10 +18,10 @@ N_SUCCESSORS = 16
 N_PAIRS = 65536
 #: The longest history that the kernels take.
 MAX_HISTORY = 48
-N_FEATURES, N_UNITS = 34, 32
+N_FEATURES, N_UNITS = 37, 32
 
 #: Weights of the first unit: rank in the history, successor, own item, popularity, bias and output.
-_START = {0: -0.5, 9: 0.1, 14: 1.0, 19: 0.1, N_FEATURES: 3.0, N_FEATURES + 1: 1.0}
+_START = {0: -0.5, 9: 0.1, 15: 1.0, 20: 0.1, N_FEATURES: 3.0, N_FEATURES + 1: 1.0}
 
 _ITEM_USER, _ITEM_REPEATS, _ITEM_LEVELS = 2, 3, 4
 #: Arrays with a row for each user, and for each item.
@@ -148,7 +148,7 @@ def _blank_users(n: int, history: int) -> Arrays:
     return {
         "pair_items": np.full((n, history, 2), -1, np.int32),
         "pair_times": np.zeros((n, history)),
-        "pair_counts": np.zeros((n, history, 4), np.float32),
+        "pair_counts": np.zeros((n, history, 6), np.float32),
         "user_values": np.zeros((n, 6)),
     }
 

@@ -48,16 +48,17 @@ class SavedStream:
 def pack(parameters: Mapping[str, Any], saved: SavedStream) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal model."""
     stream = saved.stream
-    users, users_are_strings = _pack_names(stream.users)
-    items, items_are_strings = _pack_names(stream.items)
+    users, users_are_strings = _pack_names(stream.users, "users")
+    items, items_are_strings = _pack_names(stream.items, "items")
     found = pack_part("stream", stream.arrays.cut(stream.users.end, stream.items.end)) | users | items
     return found, {
         "model": KIND,
         "parameters": pack_parameters(parameters),
-        "columns": dict(vars(saved.columns)),
+        "columns": saved.columns.as_json(),
         "library": saved.library,
         "string_users": users_are_strings,
         "string_items": items_are_strings,
+        "mutual": stream.mutual,
         "n_users": stream.users.end,
         "n_items": stream.items.end,
         "max_users": stream.max_users,
@@ -71,9 +72,11 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     n_users, n_items = (integer(name, metadata[name], 0) for name in ("n_users", "n_items"))
     users = _unpack_names(arrays, "user", metadata["string_users"], n_users)
     items = _unpack_names(arrays, "item", metadata["string_items"], n_items)
-    columns = LogColumns(**metadata["columns"])
-    LogColumns.of(columns.user, columns.item, columns.time, None)
-    boolean("by_position", columns.by_position)
+    if boolean("mutual", metadata["mutual"]):
+        if users.names != items.names:
+            raise ModelError("users and items of a mutual stream must have the same names")
+        items = users
+    columns = LogColumns.of_json(metadata["columns"])
     own = unpack_part("stream", arrays)
     _check_arrays(own, n_users, n_items)
     most = (integer(name, metadata[name], 1) for name in ("max_users", "max_items"))
@@ -82,11 +85,10 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     return unpack_parameters(metadata["parameters"]), SavedStream(stream, columns, library)
 
 
-def _pack_names(slots: NameSlots) -> tuple[Arrays, bool]:
+def _pack_names(slots: NameSlots, what: str) -> tuple[Arrays, bool]:
     """Return the names and their slots, and whether they are strings."""
     used = [slot for slot, name in enumerate(slots.names) if name is not None]
     names = [slots.names[slot] for slot in used]
-    what = f"{slots.what}s"
     is_strings = bool(names) and isinstance(names[0], str)
     packed = pack_strings(names, what) if is_strings else {what: np.array(names, np.int64)}
     return packed | {f"{what}.slots": np.array(used, np.int32)}, is_strings
@@ -141,7 +143,7 @@ class NextItemSavingMixin:
         """
         check_is_fitted(self)
         self._check()  # invalid parameters could not be loaded
-        with self._saved.stream.lock:
+        with self._saved.stream.writing:
             packed = pack(self.get_params(deep=False), self._saved)
             storage.save(path, *packed)
 

@@ -30,6 +30,12 @@ def test_blocks_are_ranked_from_the_state_before():
     assert ranks(Recency(3), LOG, 4, 2).tolist() == [1, 3]
 
 
+def test_shares_of_last_earlier_and_new_items():
+    assert streams.shares({name: np.array(values) for name, values in LOG.items()}, 3, 1) == pytest.approx(
+        {"last": 2 / 3, "earlier": 0, "new": 1 / 3}
+    )
+
+
 def test_planted_streams_do_not_repeat_unless_told():
     log = streams.PLANTED["no-repeats"]()
     pairs = np.unique(log["user"] * streams.N_ITEMS + log["item"])
@@ -38,12 +44,13 @@ def test_planted_streams_do_not_repeat_unless_told():
 
 def test_runs_every_system(workplace):
     rng = np.random.default_rng(0)
-    rows = [f"u{rng.integers(9)},i{rng.integers(7)},{t}" for t in range(300)]
+    rows = [f"{rng.integers(9)},{rng.integers(7)},{t}" for t in range(300)]
     (workplace / "log.csv").write_text("\n".join(["user,item,time", *rows]) + "\n")
-    streams.main(["--data", "log.csv", "--planted", "--refresh", "1,7", "--json", "found.json"])
+    streams.main(["--data", "log.csv", "--planted", "--mutual", "log", "--refresh", "1,7", "--json", "found.json"])
     runs = json.loads((workplace / "found.json").read_text())["runs"]
-    assert len(runs) == 2 * (1 + len(PEERS))
-    assert all(0.1 < run["scores"]["MRR"] < 1 for run in runs)
+    assert len(runs) == 2 * (3 + len(PEERS))
+    assert all(0.1 < run["scores"]["MRR"] < 1 for run in runs[2:])
+    assert sum(runs[0]["shares"].values()) == pytest.approx(1)
 
 
 def test_measures_at_scale(workplace):

@@ -629,6 +629,8 @@ def test_header_read_as_text_is_reported(tmp_path):
     assert len(said) == 1
     assert said[0].startswith(f"sparsenet: warning: {path}: the first row, 'review' with the label 'topic'")
     assert said[0].endswith("pass --header, or --no-header if it is none")
+    done = unchecked(*train, "--header")
+    assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
     predict = ["predict", tmp_path / "model", path, "--text", "0"]
     done = unchecked(*predict)
     assert done.stdout.count(b"\n") == 5
@@ -637,10 +639,6 @@ def test_header_read_as_text_is_reported(tmp_path):
     for option, n_texts in (("--header", 4), ("--no-header", 5)):
         code, stdout, said = run(*predict, option)
         assert (code, stdout.count("\n"), said) == (0, n_texts, "")
-    done = unchecked(*train, "--header")
-    assert (json.loads(done.stdout)["labels"], done.stderr) == (2, b"")
-    done = unchecked(*predict)  # the model keeps the option
-    assert (done.stdout.count(b"\n"), done.stderr) == (4, b"")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from scipy import sparse
 
 from sparsenet import BlendClassifier, CheckpointError, ExtremeClassifier, TreeClassifier
 from sparsenet.data import iter_batches, streamed_rows
+from sparsenet.engines.tree.level_checkpoint import LevelCheckpoint
 from sparsenet.features import scaling
 
 RNG = np.random.default_rng(0)
@@ -116,9 +118,32 @@ def test_a_run_that_was_stopped_resumes(tmp_path: Path) -> None:
         network().fit(COUNTS[::-1], Y, **how)
 
 
+def test_a_tree_that_was_stopped_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how: dict[str, Any] = {"cache": tmp_path, "checkpoint": tmp_path / "run", "resume": True}
+    save = LevelCheckpoint.save
+
+    def save_and_stop(*arguments: Any) -> None:
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LevelCheckpoint, "save", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            tree().fit(COUNTS, Y, **how)
+    assert_same(tree().fit(COUNTS, Y), tree().fit(COUNTS, Y, **how))
+
+
+@pytest.mark.parametrize("model", [tree, blend])
+def test_a_cache_is_for_one_process(model: Callable[..., Any], tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="only this process can read the cache"):
+        model().fit(COUNTS, Y, cache=tmp_path, executor=executor)
+
+
 @each_model
 def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="y must be None if X is an iterable of batches"):
         model().fit(iter([(COUNTS, Y)]), Y, cache=tmp_path)
+    with pytest.raises(ValueError, match="X is an iterator: if it yields batches"):
+        model().fit(iter([(COUNTS, Y)]))
     with pytest.raises(ValueError, match="cache takes a file, a matrix or an iterable of batches"):
         model().fit({"a": COUNTS}, Y, cache=tmp_path)

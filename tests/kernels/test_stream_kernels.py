@@ -31,14 +31,16 @@ def events(n: int, seed: int = 0) -> dict[str, Any]:
 
 def blank(history: int = 4) -> StreamArrays:
     arrays = StreamArrays.blank(history)
-    arrays.make_room(N_USERS, N_ITEMS)
+    arrays.make_room(N_USERS, 70)
     arrays.item_counts[:N_ITEMS] = 0
     return arrays
 
 
-def learn(module: ModuleType, arrays: StreamArrays, log: dict[str, Any], refresh: int = 1) -> list[int]:
+def learn(
+    module: ModuleType, arrays: StreamArrays, log: dict[str, Any], refresh: int = 1, mutual: bool = False
+) -> list[int]:
     ranks = np.zeros(len(log["users"]), np.int64)
-    module.learn_stream(**vars(arrays), **log, refresh=refresh, out_ranks=ranks)
+    module.learn_stream(**vars(arrays), **log, mutual=mutual, refresh=refresh, out_ranks=ranks)
     return ranks.tolist()
 
 
@@ -109,6 +111,20 @@ def test_learns_to_rank_repeats_and_successors(backend: ModuleType) -> None:
     assert np.mean(1 / ranks[2000:]) > 0.74  # 0.6 repeat, 0.3 go on, 0.1 are any of 15
 
 
+@pytest.mark.numba_smoke
+def test_receivers_remember_who_wrote(backend: ModuleType) -> None:
+    arrays = StreamArrays.blank(3)
+    arrays.make_room(5, 5)
+    arrays.item_counts[:5] = 0
+    log = {"users": np.int32([0, 1, 2, 2]), "items": np.int32([1, 2, 1, 2]), "times": np.arange(4.0)}
+    learn(backend, arrays, log, mutual=True)
+    assert arrays.pair_items[:3, :, 0].tolist() == [[1, -1, -1], [2, 0, -1], [2, 1, -1]]
+    assert arrays.pair_counts[1, :, [0, 4, 5]].T.tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 0]]
+    assert arrays.user_values[:3, 0].tolist() == [1, 1, 2]
+    with pytest.raises(ValueError, match="users must be the same if mutual"):
+        learn(backend, blank(), events(3), mutual=True)
+
+
 def test_refresh_ranks_a_block_from_the_state_before(backend: ModuleType) -> None:
     arrays, log = blank(), events(60)
     ranks = learn(backend, arrays, log, refresh=60)
@@ -155,6 +171,6 @@ def test_native_agrees_with_numba(refresh: int) -> None:
     ],
 )
 def test_refuses_wrong_arguments(backend: ModuleType, change: dict[str, Any], message: str) -> None:
-    given = vars(blank()) | events(3) | {"refresh": 1, "out_ranks": np.zeros(3, np.int64)} | change
+    given = vars(blank()) | events(3) | {"mutual": False, "refresh": 1, "out_ranks": np.zeros(3, np.int64)} | change
     with pytest.raises(ValueError, match=message):
         backend.learn_stream(**given)

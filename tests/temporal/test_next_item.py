@@ -89,6 +89,29 @@ def test_new_users_and_items_take_part_from_their_first_event() -> None:
     assert model.topk("nobody", k=3)["item"].tolist()
 
 
+def test_people_who_write_to_each_other_answer(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    pairs: list[tuple[int, int]] = []
+    for _ in range(600):
+        writer, reader = rng.choice(40, 2, replace=False).tolist()
+        pairs += [(writer, reader), (reader, writer)]
+    log = {"user": [a for a, _ in pairs], "item": [b for _, b in pairs], "time": [*range(1200)]}
+    alone, mutual = (NextItem(mutual=mutual).fit(part(log, 0, 800)) for mutual in (False, True))
+    few = NextItem(mutual=True, max_users=20).fit(part(log, 0, 800))
+    few.save(tmp_path / "few")
+    loaded = NextItem.load(tmp_path / "few")
+    later = part(log, 800, 1200)
+    found = few.score(later)
+    assert loaded.score(later) == found
+    assert few.n_users_ == few.n_items_ <= 20
+    assert alone.score(later)["recall@1"] < 0.2
+    assert mutual.score(later)["recall@1"] > 0.45  # each second message is an answer
+    with pytest.raises(ValueError, match="max_users must be an integer from 2"):
+        NextItem(mutual=True, max_users=1).fit(log)
+    with pytest.raises(ValueError, match="must both be named by strings, or both by whole numbers"):
+        NextItem(mutual=True).fit({"user": ["a"], "item": [1], "time": [0]})
+
+
 def test_similar_items_follow() -> None:
     found = NextItem().fit(log_of(3000)).similar("page 4", k=2)
     assert found["similar"][0] == "page 5"

@@ -19,10 +19,17 @@ from sparsenet.core.rows import Rows, loaded
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import fast_ranking, network_part
-from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
+from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize
 from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
-from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
+from sparsenet.engines.blend.combination import (
+    LOWEST,
+    WITHOUT_NETWORK,
+    Combination,
+    cross_fitted,
+    fit_weights,
+    precision_of,
+)
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
@@ -38,7 +45,6 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F32, F64, I32, Bools
-from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision, Option, Rule, choose, climb
 from sparsenet.selection.holdout import Holdout
 
@@ -224,13 +230,9 @@ def fit_and_measure(
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
     held = {**(held or {}), "points": own_bytes(points, shared)}
-    check_parts(
-        *(points, held),
-        beam=options.rules.wrong_ways,
-        k=k,
-        memory_limit=None if network_options is None else network_options.memory_limit,
-        shown=network_options is None and is_wanted(options.verbose),  # a network announces all parts
-    )
+    limit = None if network_options is None else network_options.memory_limit
+    alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
+    check_parts(points, held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
     tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
@@ -366,7 +368,7 @@ def _combined(
     if neighbors.is_sparse:
 
         def precision(most: int) -> F64:
-            return _precision(prior, *proposed(min(n, n_labels), replace(neighbors, max_comparisons=most)))
+            return precision_of(prior, *proposed(min(n, n_labels), replace(neighbors, max_comparisons=most)))
 
         compared = [Option(f"{most:,}", most) for most in options.comparisons]
         choices["comparisons"] = climb(compared, precision, options.not_worse)
@@ -377,13 +379,13 @@ def _combined(
         many = min(MANY, n_labels)
         sets[many] = proposed(many, neighbors)
         compared = [Option(str(each), each) for each in (FEW, many)]
-        choices["candidates"] = choose(compared, lambda n: _precision(prior, *sets[n]), options.better)
+        choices["candidates"] = choose(compared, lambda n: precision_of(prior, *sets[n]), options.better)
         n = choices["candidates"].value
     found, hits = sets[min(n, n_labels)]
     if hits.any(axis=1).sum() >= 2:
         halves = np.arange(len(hits)) % 2 == 0
-        cross = _cross_fitted(found, hits, prior, halves)
-        scores = {"fixed": _precision(prior, found, hits), "fitted": cross}
+        cross = cross_fitted(found, hits, prior, halves)
+        scores = {"fixed": precision_of(prior, found, hits), "fitted": cross}
         decision = choose([Option("fixed", "fixed"), Option("fitted", "fitted")], scores.__getitem__, options.better)
         combination = fit_weights(found, hits, prior) if decision.value == "fitted" else prior
         choices["weights"] = decision._replace(value=tuple(round(weight, 3) for weight in combination.weights))
@@ -393,19 +395,3 @@ def _combined(
     p = fitted.combination.probabilities(ranked, counts[labels])
     answers = HoldoutAnswers(holdout.held, labels, p, is_hit(labels, truth) & (ranked > LOWEST))
     return replace(fitted, candidates=n, choices=choices), answers
-
-
-def _cross_fitted(found: Candidates, hits: Bools, prior: Combination, halves: Bools) -> F64:
-    """Return each point's precision by weights that are fitted to the other half of the points."""
-    out = np.empty(len(hits))
-    for own in (halves, ~halves):
-        fit_on, rest = found.take(~own), found.take(own)
-        out[own] = _precision(fit_weights(fit_on, hits[~own], prior), rest, hits[own])
-    return out
-
-
-def _precision(combination: Combination, found: Candidates, hits: Bools, ranks: Sequence[int] = RANKS) -> F64:
-    """Return the mean of P@k over the ranks k, for each point."""
-    scores = combination.scores(found)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : max(ranks)]
-    return mean_precision(np.take_along_axis(hits, order, axis=1), ranks)

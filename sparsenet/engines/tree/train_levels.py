@@ -116,11 +116,19 @@ def _train_level(session: Session, plan: LevelPlan, children: I64, share: float,
 
 
 def _joined(parts: list[Part]) -> Part:
-    """Join the machines of consecutive ranges of nodes."""
-    ends = np.cumsum([0, *(part[0][-1] for part in parts)])
-    pointers = np.concatenate([[0], *(part[0][1:] + end for part, end in zip(parts, ends, strict=False))])
-    features, factors, weights, bias = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
-    return pointers.astype(np.int64), features, factors, weights, bias
+    """Join the machines of consecutive ranges of nodes; empty `parts`, so that only one array is held twice."""
+    starts, features, factors, weights, bias = map(list, zip(*parts, strict=True))
+    parts.clear()
+    ends = np.cumsum([0, *(own[-1] for own in starts)])
+    pointers = np.concatenate([[0], *(own[1:] + end for own, end in zip(starts, ends, strict=False))])
+    return pointers.astype(np.int64), _drained(features), _drained(factors), _drained(weights), _drained(bias)
+
+
+def _drained(arrays: list[Any]) -> Any:
+    """Concatenate the arrays, and free them."""
+    found = np.concatenate(arrays)
+    arrays.clear()
+    return found
 
 
 def _ranges(n_nodes: int) -> I64:

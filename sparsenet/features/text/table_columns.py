@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BufferedReader, BytesIO
 from typing import Any, NotRequired, TypedDict, cast
 
@@ -42,7 +43,8 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> KnownColumns 
     kinds = {type(column) for column in columns}
     if int in kinds and (rules.dialect.header or is_parquet(path) or str in kinds):
         columns = _by_name(columns, names_in(path, cast(TableFormat | None, table), rules.dialect))
-    learnt = LearntFile.of(path, rules.format, rules.dialect)
+    # Names of columns imply a header.
+    learnt = LearntFile.of(path, rules.format, replace(rules.dialect, header=None))
     return columns_by_name(columns[:-1], columns[-1], rules.label_delimiter, learnt)
 
 

@@ -20,6 +20,7 @@ from sparsenet.kernels.numba.numba_stream_state import (
     HALF_LIVES,
     ITEM_LEVELS,
     StreamState,
+    receive,
     remember,
 )
 from sparsenet.kernels.types import F32, F64, I32, I64
@@ -41,7 +42,7 @@ class StreamRanker(NamedTuple):
 _STATE = {
     "pair_items": "out i32 U H two",
     "pair_times": "out f64 U H",
-    "pair_counts": "out f32 U H four",
+    "pair_counts": "out f32 U H six",
     "user_values": "out f64 U six",
     "item_counts": "out f64 N",
     "item_values": "out f64 N nine",
@@ -83,6 +84,7 @@ def learn_stream(
     users: I32,
     items: I32,
     times: F64,
+    mutual: bool,
     refresh: int,
     out_ranks: I64,
 ) -> None:
@@ -92,9 +94,11 @@ def learn_stream(
         context_keys, popular, half_lives, clock,
     )  # fmt: skip
     _check(state, weights, moments)
+    if mutual and len(user_values) != len(item_counts):
+        raise ValueError("items and users must be the same if mutual")
     if refresh < 1:
         raise ValueError(f"refresh must be at least 1, got {refresh}")
-    _learn(state, StreamRanker(weights, squares, moments), users, items, times, refresh, out_ranks)
+    _learn(state, StreamRanker(weights, squares, moments), users, items, times, mutual, refresh, out_ranks)
 
 
 @checked(
@@ -142,7 +146,7 @@ def rank_stream(
 def _check(state: StreamState, weights: F32, moments: F64) -> None:
     for name, array, axis, expected in (
         ("pair_items", state.pair_items, 2, 2),
-        ("pair_counts", state.pair_counts, 2, 4),
+        ("pair_counts", state.pair_counts, 2, 6),
         ("user_values", state.user_values, 1, 6),
         ("item_values", state.item_values, 1, ITEM_LEVELS + HALF_LIVES + 1),
         ("context_items", state.context_items, 0, len(state.item_counts) + len(state.context_keys)),
@@ -297,8 +301,15 @@ def _rank_behind(state: StreamState, item: int, scratch: StreamScratch, count: i
 
 @jit
 def _learn(
-    state: StreamState, ranker: StreamRanker, users: I32, items: I32, times: F64, refresh: int, out_ranks: I64
-) -> None:  # fmt: skip
+    state: StreamState,
+    ranker: StreamRanker,
+    users: I32,
+    items: I32,
+    times: F64,
+    mutual: bool,
+    refresh: int,
+    out_ranks: I64,
+) -> None:
     scratch = _scratch(state, ranker)
     gradient, slope = np.empty_like(ranker.weights), np.empty(ranker.weights.shape[1], np.float32)
     frozen = ranker.weights.copy()
@@ -327,6 +338,8 @@ def _learn(
             _step(ranker, scratch, count, right, gradient, slope)
         for e in range(first, end):
             remember(state, users[e], items[e], times[e])
+            if mutual and users[e] != items[e]:
+                receive(state, items[e], users[e], times[e])
 
 
 @jit

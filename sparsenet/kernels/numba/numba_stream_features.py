@@ -22,16 +22,18 @@ from sparsenet.kernels.numba.numba_stream_state import (
     LAST,
     LAST_RUN,
     NOVELTY,
+    RECEIVED,
     REPEATS,
     RUN,
     USER_EVENTS,
+    WAS_RECEIVED,
     StreamState,
     contexts,
 )
 from sparsenet.kernels.types import F32, I32
 
 # Columns of the features of a candidate: logarithms first, then flags and levels, then features of the user.
-LOGS, PLAIN, OF_USER = 14, 9, 11
+LOGS, PLAIN, OF_USER = 15, 10, 12
 OWN, LEVELS, NEXT, USER = LOGS, LOGS + 3, LOGS + 8, LOGS + PLAIN
 N_FEATURES = LOGS + PLAIN + OF_USER
 # A count of 1 / 8 is level 0; counts below are not told apart.
@@ -131,9 +133,10 @@ def describe(state: StreamState, user: int, time: float, scratch: StreamScratch,
             elapsed = max(time - state.pair_times[user, c], 0.0)
             pair = state.pair_counts[user, c]
             x[0], x[1], x[2] = c, elapsed / unit, pair[COUNT]
-            x[3] = seen - 1 - pair[USER_EVENTS]
+            x[3] = max(seen - 1 - pair[USER_EVENTS], 0.0)
             x[4] = max(state.item_counts[item] - pair[ITEM_EVENTS], 0.0)
-            x[5], x[13] = pair[LAST_RUN], elapsed / (gap + unit)
+            x[5], x[13], x[14] = pair[LAST_RUN], elapsed / (gap + unit), pair[RECEIVED]
+            x[NEXT + 1] = pair[WAS_RECEIVED]
             x[OWN], x[OWN + 1] = 1, c == 0
             x[OWN + 2] = state.item_values[item, ITEM_USER] == user
         x[6] = state.item_counts[item]
@@ -157,6 +160,8 @@ def describe(state: StreamState, user: int, time: float, scratch: StreamScratch,
             scratch.features[c, f] = math.log2(np.float32(1) + scratch.features[c, f])
     of_user = scratch.features[:count, USER:]
     of_user[:, 2] = math.log2(1.0 + own)
+    if own:
+        of_user[:, 11] = state.pair_counts[user, 0, WAS_RECEIVED]
     if seen == 0:
         of_user[:, 10] = 1
         return

@@ -13,7 +13,7 @@ from sparsenet.kernels.types import F32, F64, I32, I64
 # Columns of user_values.
 EVENTS, LAST, GAP, NOVELTY, REPEATS, RUN = range(6)
 # Columns of pair_counts.
-COUNT, USER_EVENTS, ITEM_EVENTS, LAST_RUN = range(4)
+COUNT, USER_EVENTS, ITEM_EVENTS, LAST_RUN, RECEIVED, WAS_RECEIVED = range(6)
 # Columns of item_values: then the levels of popularity, one a half-life, and the level of new users.
 ITEM_LAST, ITEM_EVENT, ITEM_USER, ITEM_REPEATS, ITEM_LEVELS = range(5)
 HALF_LIVES = 4
@@ -152,6 +152,7 @@ def remember(state: StreamState, user: int, item: int, time: float) -> None:
     pair = state.pair_counts[user, 0]
     state.pair_times[user, 0] = time
     pair[COUNT] += 1
+    pair[WAS_RECEIVED] = 0
     pair[USER_EVENTS], pair[ITEM_EVENTS] = values[EVENTS], state.item_counts[item]
     values[EVENTS] += 1
     values[LAST] = time
@@ -162,6 +163,17 @@ def remember(state: StreamState, user: int, item: int, time: float) -> None:
         _raise_level(state, item, h, state.half_lives[h])
         _list_popular(state, item, h)
     state.clock[0], state.clock[2] = events + 1, time
+
+
+@jit
+def receive(state: StreamState, user: int, sender: int, time: float) -> None:
+    """Add the sender of an event to the history of the user who received it."""
+    _bring_to_front(state, user, sender)
+    pair = state.pair_counts[user, 0]
+    state.pair_times[user, 0] = time
+    pair[USER_EVENTS], pair[ITEM_EVENTS] = state.user_values[user, EVENTS], state.item_counts[sender]
+    pair[RECEIVED] += 1
+    pair[WAS_RECEIVED] = 1
 
 
 @jit
