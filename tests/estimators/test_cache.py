@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -131,12 +130,6 @@ def test_a_tree_that_was_stopped_resumes(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             tree().fit(COUNTS, Y, **how)
     assert_same(tree().fit(COUNTS, Y), tree().fit(COUNTS, Y, **how))
-
-
-@pytest.mark.parametrize("model", [tree, blend])
-def test_a_cache_is_for_one_process(model: Callable[..., Any], tmp_path: Path) -> None:
-    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="only this process can read the cache"):
-        model().fit(COUNTS, Y, cache=tmp_path, executor=executor)
 
 
 @each_model
