@@ -1,4 +1,4 @@
-"""Ablation at equal training time: negatives, hashing, shared or own active sets, wide and deep, logQ, precision.
+"""Ablation at equal training time: negatives, hashing, active sets, batches, wide and deep, logQ, precision.
 
     python -m bench.ablation [--labels 15000,120000,670091] [--data DIR ...] [--seconds 60,120,300] [--clock wall]
                              [--variants NAME;...] [--repeats 1] [--threads 1] [--set NAME=JSON ...] [--out FILE]
@@ -35,6 +35,7 @@ class Variant:
     """Changes to the parameters of `ExtremeClassifier`, and the question that they answer.
 
     `sampler` may name a hash family, such as ``"lsh-dwta"``. `correct` turns the logQ correction of softmax on or off.
+    `batches` is how points are put together: "shuffled", "clustered" by hash, or "alternating" between the two.
     """
 
     question: str
@@ -81,6 +82,8 @@ VARIANTS = {
     "softmax, lsh dwta, no logQ": Variant(
         question="loss", settings={"loss": "softmax", "correct": False, "sampler": "lsh-dwta"}
     ),
+    "clustered batches": Variant(question="points of a batch", settings={"batches": "clustered"}),
+    "clustered batches, every other epoch": Variant(question="points of a batch", settings={"batches": "alternating"}),
     "bf16": Variant(question="precision", settings={"precision": "bfloat16"}),
     "fp32": Variant(question="precision", settings={"precision": "float32"}),
 }

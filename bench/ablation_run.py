@@ -10,11 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+import numpy as np
 
 from bench.cache import load
 from bench.clock import TimeIsUp
 from sparsenet import ExtremeClassifier, SampledSoftmax, kernels, metrics
-from sparsenet.core.rows import Rows
+from sparsenet.core.batches import Batcher
+from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.engines.network.building import build
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import NetworkOptions
@@ -22,6 +26,7 @@ from sparsenet.engines.network.training import Trainer
 from sparsenet.features.kinds import are_dense
 from sparsenet.features.units import scaled
 from sparsenet.index.hashing import LSHConfig
+from sparsenet.kernels.types import I64
 
 #: The final learning rate as a share of the first, as in the default `Schedule`.
 FINAL = Schedule().final
@@ -71,6 +76,41 @@ class BudgetSchedule:
         return FINAL + (1 - FINAL) * left
 
 
+class ClusteredBatcher(Batcher):
+    """Batches of points whose signs under random projections agree; batches come in random order.
+
+    The projections of each epoch are new. With `period` 2, every other epoch is shuffled.
+    """
+
+    n_bits, period = 16, 1
+
+    def __init__(self, features: Rows, labels: Rows, *, batch_size: int, seed: int) -> None:
+        super().__init__(features, labels, batch_size=batch_size, seed=seed)
+        self._matrix, self._shuffle = as_matrix(features), (batch_size, seed)
+
+    def order(self, epoch: int) -> I64:
+        size, seed = self._shuffle
+        order = super().order(epoch)
+        if epoch % self.period:
+            return order
+        rng = np.random.default_rng((seed, epoch, 1))
+        signs = self._matrix @ rng.standard_normal((self._matrix.shape[1], self.n_bits), np.float32) > 0
+        codes = signs @ (1 << np.arange(self.n_bits))
+        order = order[np.argsort(codes[order], kind="stable")]
+        whole = len(order) // size * size
+        batches = rng.permutation(order[:whole].reshape(-1, size))
+        return np.concatenate((batches.ravel(), order[whole:]))
+
+
+class AlternatingBatcher(ClusteredBatcher):
+    """Clustered and shuffled epochs in turns."""
+
+    period = 2
+
+
+BATCHERS = {"shuffled": Batcher, "clustered": ClusteredBatcher, "alternating": AlternatingBatcher}
+
+
 def parameters(settings: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
     """Turn the settings of a job into parameters of `ExtremeClassifier`.
 
@@ -88,7 +128,9 @@ def parameters(settings: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Train for the time of the job, set-up included, and score the test points."""
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
-    model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
+    given = dict(job["settings"])
+    batcher = BATCHERS[given.pop("batches", "shuffled")]
+    model = ExtremeClassifier(**parameters(given, Y.shape[1]))
     threads = job["threads"]
     budget = Budget(job["seconds"], clock_of(job["clock"], threads))
     settings = NetworkOptions.of(model.get_params(deep=False))
@@ -99,7 +141,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     network, settings = build(settings, *points, **how)
     config = settings.training(X.shape[0], **how)
     config = replace(config, epochs=1_000_000, schedule=BudgetSchedule(budget))  # type: ignore[arg-type]
-    trainer = Trainer(network, *points, config, callbacks=[budget])
+    with patch("sparsenet.engines.network.training.trainer.Batcher", batcher):
+        trainer = Trainer(network, *points, config, callbacks=[budget])
     budget.start = budget.spent
     with suppress(TimeIsUp):
         trainer.run()

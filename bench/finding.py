@@ -2,7 +2,7 @@
 
     .bench/envs/finding/bin/python -m bench.finding [--vectors 200000] [--width 128] [--kind planted|texts|network]
                                    [--texts FILE] [--k 1] [--recall 0.98] [--points 1000]
-                                   [--cells N] [--systems NAME,...] [--out bench/results/finding.json]
+                                   [--noise 1.5] [--cells N] [--systems NAME,...] [--out bench/results/finding.json]
     python -m bench.finding --show bench/results/finding.json
 
 The planted vectors lie in clusters, and a point is a noisy copy of a vector, its label. `texts`: a vector is the mean
@@ -41,8 +41,8 @@ from sparsenet.index.hashing.table_index import TableIndex
 from sparsenet.index.vector_index import Examples, calibrate, share_found
 from sparsenet.kernels.types import F32, I32
 
-#: Vectors of a planted cluster; spread of a cluster, and noise of a point, relative to the length of a vector.
-CLUSTER, SPREAD, NOISE = 50, 1.0, 1.5
+#: Vectors of a planted cluster, and the spread of a cluster relative to its center.
+CLUSTER, SPREAD = 50, 1.0
 #: Edges of a node in the graphs, and the effort that builds them; the defaults of hnswlib are 16 and 200.
 EDGES, BUILD_EFFORT = 16, 100
 #: Planted vectors up to which there are points to learn from; more would not fit into memory next to the vectors.
@@ -70,8 +70,11 @@ class Problem(NamedTuple):
         return np.column_stack((self.vectors, self.bias, rest)), np.hstack((self.points, ones))
 
 
-def planted(n: int, width: int, n_points: int, seed: int) -> Problem:
-    """Plant clustered vectors, and points that are noisy copies of them; equal arguments give equal data."""
+def planted(n: int, width: int, n_points: int, seed: int, noise: float) -> Problem:
+    """Plant clustered vectors, and points that are noisy copies of them; equal arguments give equal data.
+
+    `noise` is the length of what is added to a vector of length 1.
+    """
     rng = np.random.default_rng((seed, n, width))
     centers = rng.standard_normal((-(-n // CLUSTER), width), np.float32)
     vectors = np.empty((n, width), np.float32)
@@ -82,8 +85,8 @@ def planted(n: int, width: int, n_points: int, seed: int) -> Problem:
         vectors[own] = unit(vectors[own])
 
     def noisy(y: Any) -> F32:
-        noise = rng.standard_normal((len(y), width), np.float32) * np.float32(NOISE / np.sqrt(width))
-        return unit(vectors[y] + noise)
+        added = rng.standard_normal((len(y), width), np.float32) * np.float32(noise / np.sqrt(width))
+        return unit(vectors[y] + added)
 
     y = rng.integers(0, n, n_points).astype(np.int32)
     seen = rng.integers(0, n, 2 * n if n <= MOST_SUPERVISED else 0).astype(np.int32)
@@ -256,13 +259,14 @@ SYSTEMS: dict[str, Callable[[Problem], Any]] = {
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure each system; the result is written after each."""
     make: dict[str, Callable[[], Problem]] = {
-        "planted": lambda: planted(options.vectors, options.width, 3 * options.points, 0),
+        "planted": lambda: planted(options.vectors, options.width, 3 * options.points, 0, options.noise),
         "texts": lambda: of_texts(options.texts, options.vectors, 3 * options.points, 0),
         "network": lambda: of_network(options.vectors, options.width, 3 * options.points, 0),
     }
     problem = make[options.kind]()._replace(n_cells=options.cells)
     n, width = problem.vectors.shape
-    report = head(threads=1, recall=options.recall, vectors=n, width=width, k=options.k, kind=options.kind)
+    asked = {name: getattr(options, name) for name in ("recall", "k", "kind", "noise")}
+    report = head(threads=1, vectors=n, width=width, **asked)
     exact = exact_topk(problem.points, problem.vectors, problem.bias, options.k, 1)[0]
     for name in options.systems:
         report["runs"].append({"system": name, **_run(name, problem, exact, options)})
@@ -335,6 +339,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--kind", choices=["planted", "texts", "network"], default="planted")
     parser.add_argument("--texts", type=Path, help="a file with a text per line")
+    parser.add_argument("--noise", type=float, default=1.5, help="of planted points, relative to a vector's length")
     parser.add_argument("--k", type=int, default=1)
     parser.add_argument("--recall", type=float, default=0.98)
     parser.add_argument("--points", type=int, default=1000, help="points that are timed; twice as many calibrate")

@@ -5,7 +5,7 @@
 
 The texts are `bench.planted` points whose features are written as made-up words: Zipf words, and words of labels,
 families and groups. They are written to a temporary folder as compressed JSON lines, and the model reads them
-from there. Peak memory includes Python and its libraries, and is compared with the memory that the network announces.
+from there. Peak memory includes Python and its libraries, and is compared with the memory that the blend announces.
 """
 
 from __future__ import annotations

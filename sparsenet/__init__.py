@@ -9,6 +9,7 @@ from sparsenet.core import old_paths
 
 if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.core.rows import Rows as Rows
+    from sparsenet.core.workers import Workers as Workers
     from sparsenet.data import DataError as DataError
     from sparsenet.data import read as read
     from sparsenet.engines.network.layers import Dense as Dense
@@ -26,7 +27,6 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.engines.network.samplers import LSHSampler as LSHSampler
     from sparsenet.engines.network.samplers import RandomSampler as RandomSampler
     from sparsenet.engines.network.training import Callback as Callback
-    from sparsenet.engines.network.training import CheckpointError as CheckpointError
     from sparsenet.engines.network.training import DivergenceError as DivergenceError
     from sparsenet.engines.network.training import Progress as Progress
     from sparsenet.engines.network.training import StopTraining as StopTraining
@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.index.hashing import LSHConfig as LSHConfig
     from sparsenet.kernels import KernelWarning as KernelWarning
     from sparsenet.storage import ModelError as ModelError
+    from sparsenet.storage.format import CheckpointError as CheckpointError
 
     __version__: str
 
@@ -62,7 +63,7 @@ _HOMES = {
     "BinaryCrossEntropy": "engines.network.losses",
     "BlendClassifier": "estimators.blend",
     "Callback": "engines.network.training",
-    "CheckpointError": "engines.network.training",
+    "CheckpointError": "storage.format",
     "ClassifierPipeline": "estimators.pipeline",
     "DataError": "data",
     "Dense": "engines.network.layers",
@@ -96,6 +97,7 @@ _HOMES = {
     "WideConfig": "engines.network.wide",
     "WidePath": "engines.network.wide",
     "WordVectors": "features.text.word_vectors",
+    "Workers": "core.workers",
     "load": "estimators.loading",
     "make_pipeline": "estimators.pipeline",
     "read": "data",

@@ -384,6 +384,45 @@ def neighbor_votes(
 ) -> None:
     """Compute the `wanted` entries (n, c) of the sparse product of neighbors (n, m) and labels (m, n_labels)."""
 
+def rank_blend(
+    levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],
+    names: I32,
+    beam: int,
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    n_features: int,
+    n_labels: int,
+    neighbors: tuple[F32, I64, I32, F32, I64, I32] | None,
+    most: int,
+    n_neighbors: int,
+    power: float,
+    network: tuple[F32, F32, F32, F32 | None, I64 | None, I32 | None, F32 | None] | None,
+    weights: F32,
+    pseudo_neighbor: float,
+    n_candidates: int,
+    n_proposed: int,
+    out_labels: I32,
+    out_scores: F32,
+    threads: int,
+) -> None:
+    """Rank candidate labels of each point by a blend of a tree, nearest points and a network.
+
+    The tree proposes `n_candidates` labels as `search_tree` does, and doubles the beam for a point that meets fewer.
+    The `n_neighbors` nearest points are found as by `nearest_points`, by values divided by their largest magnitude and
+    multiplied by the feature weights. Each votes for its labels with its product to the `power`; votes sum to one. The
+    `n_proposed` labels with the most votes are further candidates, with the tree's highest penalty.
+
+    A score is a sum with the `weights` (3,) of minus the root of the tree's penalty, the network's log probability, and
+    the root of the votes plus `pseudo_neighbor` (plus 1 without votes) times the probability, which is the tree's
+    without a network. `out_labels` and `out_scores` (n, k) are best first.
+
+    `neighbors` has the feature weights (d,), the index (d + 1,) of points and weights, and the label lists (m + 1,) of
+    the points. `network` has the hidden units (n, h), the weights (n_labels, h), the biases, the log-sum-exp of each
+    point's scores (None: scores are log-odds), and sparse weights of each label as pointers, features and values, or
+    None.
+    """
+
 def recommend_items(
     indptr: I64,
     items: I32,
@@ -514,6 +553,30 @@ def parse_svmlight(
     exactly one label in each row.
     """
 
+# --- rows in a file: see data/point_file.py; the encoding is described in csrc/io/records.h ---------------------------
+
+def encode_rows(indptr: I64, indices: I32, values: F64, value_bytes: int, out: U8, ends: I64) -> None:
+    """Encode rows whose ids ascend as records: record i is ``out[ends[i] : ends[i + 1]]``.
+
+    `value_bytes` is 0 for values that are all 1, 2 for whole numbers below 2**16, 4 for float32 and 8 for float64.
+    `out` has room for ``4 + value_bytes`` bytes an entry, ends (n + 1,).
+    """
+
+def decode_rows(
+    records: U8, starts: I64, value_bytes: U8, width: int, indptr: I64, indices: I32, values: F64, threads: int
+) -> int:
+    """Decode records; record i is ``records[starts[i] : starts[i + 1]]``, and has ``value_bytes[i]`` bytes a value.
+
+    The caller fills `indptr` with the row pointers of the result; `indices` and `values` have room for its entries.
+    Returns the first record that is malformed or has an id of `width` or more, or -1.
+    """
+
+def read_records(file: int, offsets: I64, starts: I64, out: U8) -> int:
+    """Read pieces of an open file, a descriptor: piece i begins at ``offsets[i]``, goes to ``out[starts[i] : ...]``.
+
+    Returns 0, the errno of a failure, or -1 if the file ends too early.
+    """
+
 # --- texts: see features/text/ -----------------------------------------------------------------------------------
 # Only integers are used, so features are the same on every CPU and backend. `pages` and `entries` are the Unicode
 # table; `word_ngrams`, `char_low`, `char_high` and `bits` are the rules that turn texts into features.
@@ -588,6 +651,33 @@ def dual_train(
     receives the number of passes.
     """
 
+def shuffle_order(order: I32, seed: int, n_drawn: int) -> None:
+    """Shuffle `order` as a pass of `train_nodes` does; earlier shuffles drew `n_drawn` numbers, one for each swap."""
+
+def dual_pass(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    positive_slack: F32,
+    negative_slack: F32,
+    order: I32,
+    first: int,
+    kept: int,
+    rest: float,
+    stride: float,
+    weight: F32,
+    alpha: F32,
+) -> tuple[int, float]:
+    """Do a part of a pass of `dual_train`, for points that are not all in memory.
+
+    The arguments hold only the n points ``order[first : first + n]``, which are visited in this order. Points that
+    violate optimality by more than `rest` move to ``order[kept : ...]``. weight (d + 1, 16), and the dual variables
+    alpha (n, 16), change. Returns the end of the kept points and the largest violation.
+    """
+
 # --- classifiers in a tree of labels: see engines/tree/ ------------------------------------------------------------
 # A node has up to 16 children: nodes of the next level, or leaves in the last level. Node b has the children
 # ``children[b] ... children[b + 1] - 1``; children (b + 1,) is row pointers. Features of a point may be in any order.
@@ -645,6 +735,11 @@ def train_nodes(
     node. Features whose weights are all zero or smaller than `smallest` have no row. Weights of missing children are
     nearly zero.
     """
+
+def node_slacks(
+    own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
+) -> None:
+    """Compute the slacks of a node for `dual_pass`: n points reach it, and ``own[c]`` of these belong to child c."""
 
 def search_tree(
     levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],

@@ -19,12 +19,12 @@ LAYERS = [
     ["engines"],
     ["estimators"],
     ["plots"],
-    ["torch", "temporal"],
+    ["torch", "distributed", "temporal"],
     ["demo"],
     ["cli"],
 ]
 #: Optional packages on top: nothing else imports them.
-WINGS = {"torch", "temporal"}
+WINGS = {"torch", "distributed", "temporal"}
 #: Below `engines`, likewise: the later ones combine the others.
 ENGINES = [["network", "tree", "linear", "neighbors", "boosting"], ["blend", "recommender"], ["text", "table"]]
 #: Lazy imports of public names, and the old paths of pickles: everything, at first use.

@@ -1,7 +1,12 @@
-// Bindings of tree/tree.h.
+// Bindings of tree/tree.h and index/blend.h.
+#include <pybind11/stl.h>
+
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "../index/blend.h"
 #include "../tree/tree.h"
 #include "arrays.h"
 
@@ -83,6 +88,17 @@ py::tuple bind_train_nodes(Array indptr, Array indices, Array data, int64_t n_fe
   return level_arrays(nodes);
 }
 
+void bind_node_slacks(Array own, int64_t n, int64_t n_children, float cost, float cost_of_others, float rarity,
+                      Array positive, Array negative) {
+  const Vector<const int64_t> own_(own, "own");
+  const Vector<float> positive_(positive, "positive"), negative_(negative, "negative");
+  own_.require(0, kChildren, "children of a node");
+  positive_.require(0, kChildren, "children of a node");
+  negative_.require(0, kChildren, "children of a node");
+  require_between("n_children", n_children, 0, kChildren);
+  node_slacks(own_.data(), n, n_children, {cost, cost_of_others, rarity}, positive_.data(), negative_.data());
+}
+
 TreeLevel level_argument(const py::handle& level) {
   const auto fail = [] { throw py::value_error("levels must each be a tuple of 6 arrays"); };
   if (!py::isinstance<py::tuple>(level)) fail();
@@ -140,16 +156,117 @@ void bind_search_tree(const py::list& levels, Array indptr, Array indices, Array
               threads);
 }
 
+// A tuple with `size` arrays, of which some may be None.
+class ArrayTuple {
+ public:
+  ArrayTuple(const py::tuple& parts, size_t size, const char* name) : parts_(parts) {
+    if (parts.size() != size)
+      throw py::value_error(std::string(name) + " must be a tuple of " + std::to_string(size) + " arrays");
+    for (const py::handle part : parts)
+      if (!part.is_none() && !py::isinstance<py::array>(part))
+        throw py::value_error(std::string(name) + " must be a tuple of arrays");
+  }
+  bool has(size_t i) const { return !parts_[i].is_none(); }
+  py::array at(size_t i) const {
+    if (!has(i)) throw py::value_error("an array is missing");
+    return py::reinterpret_borrow<py::array>(parts_[i]);
+  }
+
+ private:
+  const py::tuple& parts_;
+};
+
+BlendNeighbors neighbors_argument(const ArrayTuple& arrays, int64_t n_features, int64_t most, int64_t k, float power) {
+  const Vector<const float> feature_weights_(arrays.at(0), "feature_weights");
+  const Pointers index_indptr_(arrays.at(1), "index_indptr"), label_indptr_(arrays.at(4), "label_indptr");
+  const Vector<const int32_t> label_ids_(arrays.at(5), "label_ids");
+  feature_weights_.require(0, n_features, "n_features");
+  index_indptr_.require(0, n_features + 1, "n_features + 1");
+  label_ids_.require_room(label_indptr_.last());
+  require_between("n_neighbors", k, 1, label_indptr_.n_rows());
+  const Csr index = csr_view(index_indptr_, {arrays.at(2), "index_points"}, {arrays.at(3), "index_weights"});
+  return {feature_weights_.data(), index, label_indptr_.n_rows(), most, k, power, label_indptr_.data(),
+          label_ids_.data()};
+}
+
+BlendNetwork network_argument(const ArrayTuple& arrays, int64_t n, int64_t n_labels) {
+  const Matrix<const float> hidden_(arrays.at(0), "hidden"), weight_(arrays.at(1), "weight");
+  const Vector<const float> bias_(arrays.at(2), "bias");
+  BlendNetwork network = {};
+  network.hidden = hidden_.require(0, n, "rows of the batch").data();
+  network.width = hidden_.cols();
+  network.weight = weight_.require(0, n_labels, "n_labels").require(1, network.width, "columns of hidden").data();
+  network.bias = bias_.require(0, n_labels, "n_labels").data();
+  if (arrays.has(3))
+    network.totals = Vector<const float>(arrays.at(3), "totals").require(0, n, "rows of the batch").data();
+  if (arrays.has(4)) {
+    const Pointers wide_indptr_(arrays.at(4), "wide_indptr");
+    wide_indptr_.require(0, n_labels + 1, "n_labels + 1");
+    network.wide = csr_view(wide_indptr_, {arrays.at(5), "wide_features"}, {arrays.at(6), "wide_weights"});
+  }
+  return network;
+}
+
+void bind_rank_blend(const py::list& levels, Array names, int64_t beam, Array indptr, Array indices, Array data,
+                     int64_t n_features, int64_t n_labels, const std::optional<py::tuple>& neighbors, int64_t most,
+                     int64_t n_neighbors, float power, const std::optional<py::tuple>& network, Array weights,
+                     float pseudo_neighbor, int64_t n_candidates, int64_t n_proposed, Array out_labels,
+                     Array out_scores, int threads) {
+  BlendIn in = {};
+  in.levels = levels_argument(levels);
+  const Vector<const int32_t> names_(names, "names");
+  const Vector<const float> weights_(weights, "weights");
+  const Matrix<int32_t> out_labels_(out_labels, "out_labels");
+  const Matrix<float> out_scores_(out_scores, "out_scores");
+  in.n = indptr.size() - 1;
+  in.points = csr_argument(indptr, indices, data);
+  in.names =
+      names_.require(0, in.levels.back().children[in.levels.back().n_nodes], "children of the last level").data();
+  in.beam = beam;
+  in.n_features = n_features;
+  in.n_labels = n_labels;
+  BlendNeighbors neighbors_ = {};
+  BlendNetwork network_ = {};
+  if (neighbors) {
+    neighbors_ = neighbors_argument({*neighbors, 6, "neighbors"}, n_features, most, n_neighbors, power);
+    in.neighbors = &neighbors_;
+  }
+  if (network) {
+    network_ = network_argument({*network, 7, "network"}, in.n, n_labels);
+    in.network = &network_;
+  }
+  weights_.require(0, 3, "tree, network and neighbors");
+  in.tree_weight = weights_.data()[0], in.network_weight = weights_.data()[1], in.neighbor_weight = weights_.data()[2];
+  in.pseudo_neighbor = pseudo_neighbor;
+  in.n_candidates = n_candidates;
+  in.n_proposed = n_proposed;
+  require_at_least_one("beam", beam);
+  require_between("n_candidates", n_candidates, 1, names_.size());
+  require_between("n_proposed", n_proposed, 0, n_labels);
+  out_labels_.require(0, in.n, "rows of the batch");
+  out_scores_.require(0, in.n, "rows of the batch").require(1, out_labels_.cols(), "columns of out_labels");
+  require_between("columns of out_labels", out_labels_.cols(), 1, n_candidates);
+  require_threads(threads);
+  GilRelease release;
+  rank_blend(in, out_labels_.cols(), out_labels_.data(), out_scores_.data(), threads);
+}
+
 }  // namespace
 
 void bind_tree(py::module_& core) {
   core.def("split_sets", bind_split_sets, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "starts"_a, "left"_a,
            "seed"_a, "most_rounds"_a, "order"_a, "threads"_a);
+  core.def("node_slacks", bind_node_slacks, "own"_a, "n"_a, "n_children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a,
+           "positive"_a, "negative"_a);
   core.def("train_nodes", bind_train_nodes, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "squares"_a, "starts"_a,
            "reached"_a, "belongs"_a, "children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a, "most_epochs"_a,
            "tolerance"_a, "seed"_a, "smallest"_a, "threads"_a);
   core.def("search_tree", bind_search_tree, "levels"_a, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "beam"_a,
            "names"_a, "leaves"_a, "scores"_a, "threads"_a);
+  core.def("rank_blend", bind_rank_blend, "levels"_a, "names"_a, "beam"_a, "indptr"_a, "indices"_a, "data"_a,
+           "n_features"_a, "n_labels"_a, "neighbors"_a.none(true), "most"_a, "n_neighbors"_a, "power"_a,
+           "network"_a.none(true), "weights"_a, "pseudo_neighbor"_a, "n_candidates"_a, "n_proposed"_a, "out_labels"_a,
+           "out_scores"_a, "threads"_a);
 }
 
 }  // namespace sparsenet

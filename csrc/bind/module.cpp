@@ -10,6 +10,7 @@ void bind_learning(pybind11::module_& core);  // losses and optimizers
 void bind_lsh(pybind11::module_& core);       // hash functions and hash tables
 void bind_products(pybind11::module_& core);  // sparse and dense products
 void bind_reader(pybind11::module_& core);    // parsers of text formats
+void bind_records(pybind11::module_& core);   // rows of points in files
 void bind_stream(pybind11::module_& core);    // the next item in a stream of events
 void bind_text(pybind11::module_& core);      // features and scores of texts
 void bind_tree(pybind11::module_& core);      // classifiers in a tree of labels
@@ -25,6 +26,7 @@ PYBIND11_MODULE(_core, core) {
   sparsenet::bind_lsh(core);
   sparsenet::bind_products(core);
   sparsenet::bind_reader(core);
+  sparsenet::bind_records(core);
   sparsenet::bind_stream(core);
   sparsenet::bind_text(core);
   sparsenet::bind_tree(core);

@@ -75,6 +75,25 @@ int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, D
   return epoch;
 }
 
+void shuffle_order(int32_t* order, int64_t count, uint64_t seed, int64_t n_drawn) {
+  Random random(seed + static_cast<uint64_t>(n_drawn) * kGolden);
+  shuffle(order, count, random);
+}
+
+int64_t dual_pass(const DualProblem& problem, int64_t n, int64_t width, int32_t* order, int64_t first, int64_t kept,
+                  float rest, float stride, float* weight, float* alpha, float* violation) {
+  std::vector<int32_t> local(n);
+  for (int64_t i = 0; i < n; ++i) local[i] = static_cast<int32_t>(i);
+  const int64_t active = kernels().dual_epoch(problem, width, n, local.data(), rest, stride, weight, alpha, violation);
+  std::vector<bool> is_active(n);
+  for (int64_t i = 0; i < active; ++i) is_active[local[i]] = true;
+  for (int64_t i = 0; i < n; ++i) {
+    std::swap(order[first + i], order[kept]);
+    kept += is_active[i];
+  }
+  return kept;
+}
+
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,
                 int32_t* epochs, int threads) {
   parallel_for(n_blocks, threads, [&](int64_t block) {

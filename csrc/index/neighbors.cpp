@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "../core/threads.h"
-#include "../core/top_k.h"
 #include "../kernels/kernel_table.h"
 #include "block_maxima.h"
 
@@ -25,81 +25,71 @@ void add_row(const Csr& rows, int64_t row, float x, float* sums) {
   for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) sums[rows.indices[j]] += x * rows.data[j];
 }
 
-// Looks up the features of a point in the index, but only as many as a limit on index entries allows.
-class BoundedLookup {
- public:
-  // Adds the products of point i with all indexed points. If memory runs out, throws before the first addition.
-  void add(const Csr& points, int64_t i, const Csr& index, int64_t max_entries, float* products) {
-    const int64_t begin = points.indptr[i], end = points.indptr[i + 1];
-    int64_t total = 0;
-    for (int64_t j = begin; j < end; ++j) total += entries(index, points.indices[j]);
-    if (total <= max_entries) {
-      for (int64_t j = begin; j < end; ++j) add_row(index, points.indices[j], points.data[j], products);
-      return;
-    }
-    candidates_.clear();
-    for (int64_t j = begin; j < end; ++j) {
-      const float magnitude = std::abs(points.data[j]);
-      const int64_t count = entries(index, points.indices[j]);
-      candidates_.push_back(
-          {magnitude >= 0 ? magnitude / static_cast<float>(std::max<int64_t>(count, 1)) : 0, count, j});
-    }
-    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
-      return a.strength != b.strength ? a.strength > b.strength : a.at < b.at;
-    });
-    for (const Candidate& own : candidates_) {
-      max_entries -= own.count;
-      if (max_entries < 0) return;
-      add_row(index, points.indices[own.at], points.data[own.at], products);
-    }
-  }
-
- private:
-  struct Candidate {
-    float strength;  // value per index entry
-    int64_t count, at;
-  };
-  static int64_t entries(const Csr& index, int32_t feature) {
-    return index.indptr[feature + 1] - index.indptr[feature];
-  }
-  std::vector<Candidate> candidates_;
-};
-
-// Moves the k largest positive products to `best` and resets all products to zero.
-void take_best(float* products, int64_t count, int64_t k, std::vector<float>& buffer, TopK& best) {
-  int32_t positions[BlockMaxima::kMaxBlock];
-  const BlockMaxima maxima(products, count, k, buffer);
-  best.set_threshold(std::max(maxima.bound(), 0.0f));
-  maxima.each_above(best.threshold(), [&](int64_t first, int64_t block) {
-    const int64_t found = kernels().above(products + first, block, best.threshold(), positions);
-    for (int64_t f = 0; f < found; ++f)
-      best.add({products[first + positions[f]], static_cast<int32_t>(first + positions[f])});
-  });
-  best.cut();
-  std::memset(products, 0, static_cast<size_t>(count) * sizeof(float));
-}
+int64_t entries(const Csr& index, int32_t feature) { return index.indptr[feature + 1] - index.indptr[feature]; }
 
 }  // namespace
+
+void NearestSearch::find(const Csr& points, int64_t i, const Csr& index, int64_t n_others, int64_t max_entries,
+                         int64_t k, int32_t* out_points, float* out_products) {
+  // All that may run out of memory comes before `products_` is written.
+  zeros(products_, n_others);
+  BlockMaxima::prepare(n_others, buffer_);
+  features_.reserve(static_cast<size_t>(points.indptr[i + 1] - points.indptr[i]));
+  best_.reset(k);
+  add_products(points, i, index, max_entries);
+  take_best(n_others, k);
+  std::sort(best_.entries().begin(), best_.entries().end(), better);
+  best_.entries().resize(static_cast<size_t>(k), ScoredLabel{0.0f, 0});
+  for (int64_t c = 0; c < k; ++c) {
+    out_points[c] = best_.entries()[static_cast<size_t>(c)].label;
+    out_products[c] = best_.entries()[static_cast<size_t>(c)].score;
+  }
+}
+
+void NearestSearch::add_products(const Csr& points, int64_t i, const Csr& index, int64_t max_entries) {
+  const int64_t begin = points.indptr[i], end = points.indptr[i + 1];
+  int64_t total = 0;
+  for (int64_t j = begin; j < end; ++j) total += entries(index, points.indices[j]);
+  if (total <= max_entries) {
+    for (int64_t j = begin; j < end; ++j) add_row(index, points.indices[j], points.data[j], products_.data());
+    return;
+  }
+  features_.clear();
+  for (int64_t j = begin; j < end; ++j) {
+    const float magnitude = std::abs(points.data[j]);
+    const int64_t count = entries(index, points.indices[j]);
+    features_.push_back({magnitude >= 0 ? magnitude / static_cast<float>(std::max<int64_t>(count, 1)) : 0, count, j});
+  }
+  std::sort(features_.begin(), features_.end(), [](const Feature& a, const Feature& b) {
+    return a.strength != b.strength ? a.strength > b.strength : a.at < b.at;
+  });
+  for (const Feature& own : features_) {
+    max_entries -= own.count;
+    if (max_entries < 0) return;
+    add_row(index, points.indices[own.at], points.data[own.at], products_.data());
+  }
+}
+
+void NearestSearch::take_best(int64_t n_others, int64_t k) {
+  float* products = products_.data();
+  int32_t positions[BlockMaxima::kMaxBlock];
+  const BlockMaxima maxima(products, n_others, k, buffer_);
+  best_.set_threshold(std::max(maxima.bound(), 0.0f));
+  maxima.each_above(best_.threshold(), [&](int64_t first, int64_t block) {
+    const int64_t found = kernels().above(products + first, block, best_.threshold(), positions);
+    for (int64_t f = 0; f < found; ++f)
+      best_.add({products[first + positions[f]], static_cast<int32_t>(first + positions[f])});
+  });
+  best_.cut();
+  std::memset(products, 0, static_cast<size_t>(n_others) * sizeof(float));
+}
 
 void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t max_entries, int64_t k,
                     int32_t* out_points, float* out_products, int threads) {
   parallel_blocks(n, kGrain, threads, [&](int64_t first, int64_t last) {
-    static thread_local std::vector<float> sums, buffer;
-    static thread_local TopK best;
-    static thread_local BoundedLookup lookup;
-    float* products = zeros(sums, n_others);
-    BlockMaxima::prepare(n_others, buffer);
-    for (int64_t i = first; i < last; ++i) {
-      best.reset(k);  // like `prepare`, it may run out of memory, so it comes before `products` is written
-      lookup.add(points, i, index, max_entries, products);
-      take_best(products, n_others, k, buffer, best);
-      std::sort(best.entries().begin(), best.entries().end(), better);
-      best.entries().resize(static_cast<size_t>(k), ScoredLabel{0.0f, 0});
-      for (int64_t c = 0; c < k; ++c) {
-        out_points[i * k + c] = best.entries()[static_cast<size_t>(c)].label;
-        out_products[i * k + c] = best.entries()[static_cast<size_t>(c)].score;
-      }
-    }
+    static thread_local const auto search = std::make_unique<NearestSearch>();
+    for (int64_t i = first; i < last; ++i)
+      search->find(points, i, index, n_others, max_entries, k, out_points + i * k, out_products + i * k);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "../core/prefetch.h"
@@ -191,7 +192,8 @@ void propose(const RecommendingIn& in, int64_t n_seen, Workspace& work) {
   for (int64_t s = n_seen; s < count; ++s) {
     float total = 0.0f;
     for (int64_t i = 0; i < n_sums; ++i) total += mixing[i] * sums[s * n_sums + i];
-    proposed[s] = std::max(0.0f, total * factors[ids[s]]);  // 0 for NaN, and never -0
+    const float score = total * factors[ids[s]];
+    proposed[s] = score > 0.0f ? score : 0.0f;  // 0 for NaN, and never -0
   }
   const float bound = work.bound.of(proposed + n_seen, count - n_seen, in.n_candidates);
   std::vector<ScoredLabel>& ranked = work.ranked;
@@ -320,7 +322,9 @@ void recommend_to(const RecommendingIn& in, int64_t user, int64_t k, Workspace& 
 void recommend_items(const RecommendingIn& in, int64_t k, int32_t* out_items, float* out_scores, float* out_parts,
                      int threads) {
   parallel_blocks(in.n, kGrain, threads, [&](int64_t first, int64_t last) {
-    static thread_local Workspace work;
+    // On the heap: the compiler would look up the address of a thread's own object again at each use.
+    static thread_local const auto of_thread = std::make_unique<Workspace>();
+    Workspace& work = *of_thread;
     for (int64_t user = first; user < last; ++user) recommend_to(in, user, k, work, out_items, out_scores, out_parts);
   });
 }

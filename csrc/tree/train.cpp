@@ -61,13 +61,7 @@ struct NodeProblem {
     int64_t own[kChildren] = {};
     for (const int32_t child : labels) ++own[child];
     float positive[kChildren], negative[kChildren];
-    std::fill_n(positive, kChildren, kPaddingSlack);
-    std::fill_n(negative, kChildren, kPaddingSlack);
-    for (int64_t c = 0; c < n_children; ++c) {
-      const float rare = static_cast<float>(std::max<int64_t>(n, 1)) / static_cast<float>(std::max<int64_t>(own[c], 1));
-      positive[c] = 0.5f / (costs.own * std::pow(rare, costs.rarity));
-      negative[c] = 0.5f / costs.others;
-    }
+    node_slacks(own, n, n_children, costs, positive, negative);
     const int64_t n_features = static_cast<int64_t>(features.size());
     weight.assign((n_features + 1) * kChildren, 0.0f);
     const Csr csr{indptr.data(), indices.data(), data.data()};
@@ -94,6 +88,17 @@ NodeClassifiers quantize(const NodeProblem& own, float min_weight) {
   return found;
 }
 }  // namespace
+
+void node_slacks(const int64_t* own, int64_t n, int64_t n_children, ErrorCosts costs, float* positive,
+                 float* negative) {
+  std::fill_n(positive, kChildren, kPaddingSlack);
+  std::fill_n(negative, kChildren, kPaddingSlack);
+  for (int64_t c = 0; c < n_children; ++c) {
+    const float rare = static_cast<float>(std::max<int64_t>(n, 1)) / static_cast<float>(std::max<int64_t>(own[c], 1));
+    positive[c] = 0.5f / (costs.own * std::pow(rare, costs.rarity));
+    negative[c] = 0.5f / costs.others;
+  }
+}
 
 std::vector<NodeClassifiers> train_nodes(Csr points, int64_t n_features, const float* squares, NodePoints node_points,
                                          ErrorCosts costs, DualRules rules, float min_weight, int threads) {

@@ -59,6 +59,9 @@ struct NodeClassifiers {
 std::vector<NodeClassifiers> train_nodes(Csr points, int64_t n_features, const float* squares, NodePoints node_points,
                                          ErrorCosts costs, DualRules rules, float min_weight, int threads);
 
+// Computes the slacks of the 16 children of a node. n points reach the node, and own[c] points belong to child c.
+void node_slacks(const int64_t* own, int64_t n, int64_t n_children, ErrorCosts costs, float* positive, float* negative);
+
 // Searches the tree with a beam. Writes the names of the k best leaves of each point and the logarithms of their
 // scores, best first, ties to the smaller name. Unused places hold -1 and minus infinity. The search starts at all
 // nodes of the first level.

@@ -62,7 +62,7 @@ def columns_of(given: SimpleNamespace, *, by_position: bool) -> dict[str, Any]:
 def file_of(given: SimpleNamespace, format_option: str = "format") -> dict[str, Any]:
     """Return how to read the file as arguments of `fit`."""
     format = getattr(given, format_option)
-    return {"format": format} | {name: getattr(given, name) for name in ("quotes", "delimiter", "encoding")}
+    return {"format": format} | {name: getattr(given, name) for name in ("quotes", "delimiter", "encoding", "decimal")}
 
 
 def describe_training(summary: Mapping[str, Any]) -> str:

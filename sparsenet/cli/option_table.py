@@ -259,6 +259,10 @@ def table() -> tuple[CommandOption, ...]:
             "encoding", "NAME", "Encoding of CSV or TSV, such as latin-1 or cp1252.", commands=READING, shown="utf-8",
             check=check.encoding, **_delimited,
         ),
+        CommandOption(
+            "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','.", shown="a point",
+            commands=READING[:3], check=one_of(".", ","), **_delimited | {"kinds": OF_LOGS | OF_TABLES},
+        ),
         # --- logs of interactions ---
         CommandOption(
             "user", "COLUMN", "Column of the users; it makes the file a log, which trains a recommender. Its name, or "
@@ -316,9 +320,7 @@ def table() -> tuple[CommandOption, ...]:
             shown="0.004 to 0.008; 0.012 to 0.024 for dense points", check=check.learning_rate, sets="learning_rate",
             **_network,
         ),
-        number(
-            "negatives", 1, MAX_INT, "Negative labels sampled per batch.", shown="256", sets="n_negatives", **_network,
-        ),
+        number("negatives", 1, MAX_INT, "Negatives sampled per batch.", shown="256", sets="n_negatives", **_network),
         number(
             "wide_budget", 1, MAX_INT, "Maximum features per label in the wide path.",
             shown="1024; 256 in a blend; fewer if memory or time is short", sets="wide_budget", **_network,
@@ -387,6 +389,7 @@ def table() -> tuple[CommandOption, ...]:
             "network is refused before training; large text features go to temporary files. Reading the data is not "
             "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
         ),
+        path("cache", "DIR", "Store sparse points there, and train from there. They may exceed memory.", **_points),
         flag(
             "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",
             negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE, kinds=EVERY,

@@ -18,6 +18,8 @@ from sparsenet.core.progress import bar, is_wanted
 from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.explain import checked_width
 from sparsenet.data.formats import is_npz, table_format
+from sparsenet.data.point_cache import stored_matrix, stored_text
+from sparsenet.data.reader_options import Options
 from sparsenet.data.sources import OnSkipped, name_of, refuse_stdin_twice
 
 #: The problem with a file of labels if the labels of the model have names.
@@ -56,12 +58,20 @@ class PointFile:
         assert isinstance(found, data.Dataset)
         return found
 
-    def points(self) -> data.Dataset:
-        """Read the whole file; refuse one without points."""
-        points = self.read()
+    def points(self, cache: Path | None = None) -> data.Dataset:
+        """Read the whole file, or store its points in the folder `cache`; refuse one without points."""
+        points = self.read() if cache is None else self._stored(cache)
         if points.n_points == 0:
             raise data.DataError(str(self.path), None, "contains no points")
         return points
+
+    def _stored(self, cache: Path) -> data.Dataset:
+        if self.is_matrix() or str(self.path) == "-" or self.path.is_fifo():
+            points = self.read()
+            return replace(points, X=stored_matrix(points.X, cache))
+        self._refuse_tables()
+        options = Options(format=self.format, n_features=self.n_features, n_labels=self.n_labels)
+        return stored_text(str(self.path), cache, options=options)
 
     def batches(
         self, model: PointClassifier, *, with_labels: bool, on_skipped: OnSkipped | None = None, wider: bool = False

@@ -53,7 +53,7 @@ def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> d
     source = PointFile(given.data, given.format, given.features, given.labels, labels=given.labels_file)
     valid = None if given.valid is None else PointFile(given.valid, given.format, labels=given.valid_labels_file)
     check_validation(source, valid)
-    points = source.points()
+    points = source.points(given.cache)
     held = read_validation(valid, points)
     model = classifier(kind, parameters)
     has_network = kind in ("network", "blend")

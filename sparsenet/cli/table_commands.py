@@ -59,7 +59,7 @@ def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, An
     summary |= {"validation": model.validation_, **clock.summary(given.model)}
     if given.valid is not None:
         try:
-            summary["valid"] = float(model.score(_read(given.valid, given, "format")))
+            summary["valid"] = float(model.score(_read(given.valid, given, "format", model)))
         except KeyboardInterrupt:
             raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
     return summary
@@ -83,7 +83,7 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     model, started = _load(given), time.perf_counter()
     column = given.target or model.target_
     delimiter = given.label_delimiter or model.fitted_.label_delimiter
-    frame = _read(given.data, given, "format")  # with the classes: the histories of later rows may read them
+    frame = _read(given.data, given, "format", model)  # with the classes: the histories of later rows may read them
     cells = table_labels(frame, None, column or "label", delimiter)[1]
     truth, names = _truth(model, cells)
     k = min(max(*given.k, results.RECALL_AT), len(model.classes_))
@@ -122,7 +122,7 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
     model = _load(given)
     if given.threshold == "learnt":
         usage.refuse("threshold", "a model of a table has learnt no threshold: pass a number")
-    frame, k = _read(given.data, given, "input_format"), min(given.k, len(model.classes_))
+    frame, k = _read(given.data, given, "input_format", model), min(given.k, len(model.classes_))
     for labels, p in _answers(model, frame, k, given.batch_size):
         counts = (p >= float(given.threshold)).sum(axis=1)  # best first, so these are the first ones
         rows = zip(model.classes_[labels].tolist(), p.tolist(), counts.tolist(), strict=True)
@@ -169,20 +169,19 @@ def _load(given: SimpleNamespace) -> TableClassifier:
     return model
 
 
-def _read(path: Path, given: SimpleNamespace, format_option: str) -> Frame:
-    """Read a table; a validation file that is not CSV or TSV needs none of their options."""
+def _read(path: Path, given: SimpleNamespace, format_option: str, model: TableClassifier) -> Frame:
+    """Read a table like the training file, apart from given options; files that are not CSV or TSV need none."""
     named = text_format(path)
-    file = _file(given, format_option)
     if named in ("jsonl", "parquet"):
         return framed(os.fspath(path))
-    dialect = Dialect(**{name: value for name, value in file.items() if name != "format"})
-    return framed(os.fspath(path), format="auto" if named else file["format"], dialect=dialect)
+    format = "auto" if named else getattr(given, format_option)
+    return framed(os.fspath(path), format=format, dialect=_dialect(given), learnt=model.fitted_.file)
 
 
 def _file(given: SimpleNamespace, format_option: str) -> dict[str, Any]:
     """Return how to read a file, as arguments of `fit`."""
-    return {"format": getattr(given, format_option), **{name: getattr(given, name) for name in usage.ROWS}}
+    return {"format": getattr(given, format_option), **{name: getattr(given, name) for name in usage.ROWS_OF_NUMBERS}}
 
 
 def _dialect(given: SimpleNamespace) -> Dialect:
-    return Dialect(**{name: getattr(given, name) for name in usage.ROWS})
+    return Dialect(**{name: getattr(given, name) for name in usage.ROWS_OF_NUMBERS})

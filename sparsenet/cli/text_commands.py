@@ -73,9 +73,9 @@ def evaluate(source: TextSource, given: SimpleNamespace) -> dict[str, Any]:
     scores = results.score_rankings(truth, ranked, ks, model, given.propensity)
     if model.threshold_ is not None:
         threads = given.threads or default_threads()
-        above = [model.fitted_.answers.above(batch, None, threads) for batch in in_batches(texts, source.batch_rows)]
-        chosen = np.concatenate([labels for labels, _ in above])
-        counts = np.concatenate([np.diff(indptr) for _, indptr in above])
+        likely = [model.fitted_.answers.likely(batch, None, threads) for batch in in_batches(texts, source.batch_rows)]
+        chosen = np.concatenate([labels for labels, _ in likely])
+        counts = np.concatenate([np.diff(indptr) for _, indptr in likely])
         scores |= f1_scores(truth, chosen, np.append(0, np.cumsum(counts)), names)
     else:
         scores |= f1_scores(truth, ranked[:, 0], np.arange(len(texts) + 1), names)

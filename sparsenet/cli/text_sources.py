@@ -22,7 +22,7 @@ from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
 from sparsenet.data.table_rows import JSON_LINES
 from sparsenet.estimators.text import TextClassifier
-from sparsenet.features.text.table_columns import KnownColumns, learnt_from, names_in
+from sparsenet.features.text.table_columns import KnownColumns, file_of, learnt_from, names_in
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, iter_texts, read_texts, warn_of_header
 
 TABLES = ("csv", "tsv", "jsonl")
@@ -155,7 +155,11 @@ def text_source(given: SimpleNamespace, format_option: str = "format") -> TextSo
         batch_rows=getattr(given, "batch_size", None) or TextSource.batch_rows,
     )
     known = None if given.command == "train" else known_columns(given.model)
-    return source if known is None else source.as_learnt(known, given)
+    if known is None:
+        return source
+    if source.format in ("csv", "tsv"):
+        source = replace(source, dialect=file_of(known).like(given.data, source.format, dialect)[1])
+    return source.as_learnt(known, given)
 
 
 def _read_as(path: Path, format: str) -> str:

@@ -13,6 +13,8 @@ from sparsenet.cli.option_table import TABLES, options_of
 
 #: Options that describe how the rows of CSV and TSV are written.
 ROWS = ("header", "quotes", "delimiter", "encoding")
+#: The same for rows of tables with mixed columns, and of logs.
+ROWS_OF_NUMBERS = (*ROWS, "decimal")
 
 
 def refuse(name: str, problem: str) -> None:

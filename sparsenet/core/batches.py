@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from sparsenet import kernels
 from sparsenet.core import aligned
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.kernels.types import F32, I32, I64
 
 
@@ -101,7 +101,7 @@ class Batch:
 class Batcher:
     """Cut training data into shuffled mini-batches; the order depends on seed and epoch only."""
 
-    def __init__(self, features: Rows, labels: Rows, *, batch_size: int, seed: int) -> None:
+    def __init__(self, features: RowSource, labels: Rows, *, batch_size: int, seed: int) -> None:
         self._features, self._labels = features, labels
         self._size, self._seed = batch_size, seed
         self._feature_slots, self._label_slots = Slots(features.width), Slots(labels.width)
@@ -109,9 +109,13 @@ class Batcher:
     def __len__(self) -> int:
         return -(-len(self._features) // self._size)
 
+    def order(self, epoch: int) -> I64:
+        """Return the points in the order of an epoch."""
+        return np.random.default_rng((self._seed, epoch)).permutation(len(self._features))
+
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
         """Yield the batches of an epoch, starting with number `first`; each is valid until the next is drawn."""
-        order = np.random.default_rng((self._seed, epoch)).permutation(len(self._features))
+        order = self.order(epoch)
         for b in range(first, len(self)):
             points = order[b * self._size : (b + 1) * self._size]
             features = self._features.take(points)

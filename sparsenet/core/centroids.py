@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.core.rows import Rows, by_row
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row
 from sparsenet.kernels.types import I64
 
 #: Entries added up per block: a block takes a fraction of a second, and Ctrl-C works between blocks.
 BLOCK_ENTRIES = 1 << 22
 
 
-def support_bound(features: Rows, label_points: Rows, budget: int) -> I64:
+def support_bound(features: RowSource, label_points: Rows, budget: int) -> I64:
     """Return an upper bound on the number of features in each label's centroid."""
-    entries = np.diff(_entries_before(features, label_points))
-    return np.minimum(entries, min(budget, features.width))
+    return np.minimum(_entries(features, label_points), min(budget, features.width))
 
 
-def _entries_before(features: Rows, label_points: Rows) -> I64:
-    """Return the running sum, over labels, of the entries of their points, (n_labels + 1,)."""
-    lengths = np.diff(features.indptr)[label_points.indices]
-    totals: I64 = np.concatenate(([0], np.cumsum(lengths)))[label_points.indptr]
-    return totals
+def _entries(features: RowSource, label_points: Rows) -> I64:
+    """Return the number of entries of the points of each label."""
+    sizes = features.sizes
+    blocks = label_points.blocks(POINTS_AT_A_TIME)
+    parts = (by_row(np.add, sizes[own.indices].astype(np.int64), own.indptr) for own in blocks)
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def owners_of(indptr: I64) -> I64:
@@ -31,33 +33,44 @@ def owners_of(indptr: I64) -> I64:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
-def label_blocks(features: Rows, label_points: Rows) -> list[int]:
+def label_blocks(features: RowSource, label_points: Rows) -> list[int]:
     """Return the bounds of blocks of labels with about `BLOCK_ENTRIES` entries to add up each."""
-    before = _entries_before(features, label_points)[:-1]
-    return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(label_points)]
+    return _cut(_entries(features, label_points))
 
 
-def centroids(features: Rows, label_points: Rows, budget: int, threads: int) -> Rows:
+def _cut(entries: I64) -> list[int]:
+    before = np.cumsum(entries) - entries
+    return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(entries)]
+
+
+def centroids(features: RowSource, label_points: Rows, budget: int, threads: int) -> Rows:
     """Return the sum of each label's points, cut to the `budget` features with the largest sums."""
-    starts = np.concatenate(([0], np.cumsum(support_bound(features, label_points, budget))))
-    indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-    ends = np.empty(len(label_points), np.int64)
-    kernels.label_centroids(
-        label_points.indptr,
-        label_points.indices,
-        features.indptr,
-        features.indices,
-        features.data,
-        features.width,
-        np.full(len(label_points), budget, np.int64),
-        starts,
-        indices,
-        data,
-        ends,
-        threads,
-    )
-    indptr = np.concatenate((np.zeros(1, np.int64), ends))
-    return Rows(indptr, indices[: indptr[-1]].copy(), data[: indptr[-1]].copy(), features.width)
+    entries = _entries(features, label_points)
+    bound = np.minimum(entries, min(budget, features.width))
+    capacity = int(bound.sum())
+    indices, data = np.empty(capacity, np.int32), np.empty(capacity, np.float32)  # unwritten pages take no memory
+    indptr = np.zeros(len(label_points) + 1, np.int64)
+    for begin, end in pairwise(_cut(entries)):
+        own = label_points.slice(begin, end)
+        points, ids = features.in_memory(own.indices)
+        starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(bound[begin:end])))
+        room = slice(indptr[begin], indptr[begin] + starts[-1])
+        kernels.label_centroids(
+            own.indptr,
+            ids,
+            points.indptr,
+            points.indices,
+            points.data,
+            points.width,
+            np.full(end - begin, budget, np.int64),
+            starts,
+            indices[room],
+            data[room],
+            ends := np.empty(end - begin, np.int64),
+            threads,
+        )
+        indptr[begin + 1 : end + 1] = indptr[begin] + ends
+    return Rows(indptr, indices[: indptr[-1]], data[: indptr[-1]], features.width)
 
 
 def lengths(rows: Rows) -> NDArray[np.float64]:

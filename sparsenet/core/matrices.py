@@ -19,12 +19,13 @@ def check_structure(name: str, matrix: Any) -> None:
     elif matrix.format in ("csr", "csc", "bsr"):
         block = matrix.blocksize if matrix.format == "bsr" else (1, 1)
         major, minor = (1, 0) if matrix.format == "csc" else (0, 1)
-        _check_pointers(name, matrix, matrix.shape[major] // block[major])
+        check_pointers(name, matrix, matrix.shape[major] // block[major])
         axis = "row" if matrix.format == "csc" else "column"
         _check_ids(name, axis, matrix.indices[: matrix.indptr[-1]], matrix.shape[minor] // block[minor])
 
 
-def _check_pointers(name: str, matrix: Any, n_major: int) -> None:
+def check_pointers(name: str, matrix: Any, n_major: int) -> None:
+    """Reject row pointers that point outside the arrays of a matrix with `n_major` rows or columns."""
     pointers, nnz = matrix.indptr, min(len(matrix.indices), len(matrix.data))
     if len(pointers) != n_major + 1 or pointers[0] != 0 or pointers[-1] > nnz or np.any(pointers[1:] < pointers[:-1]):
         raise ValueError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix
 
 from sparsenet.core.machine import available_memory
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 
 
 def check_width(n_features: int, bytes_each: float, *, limit: int | None = None, of_threads: bool = True) -> None:
@@ -37,10 +38,38 @@ def arrays_of(*matrices: Any) -> list[NDArray[Any]]:
     return [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
 
 
-def own_bytes(rows: Iterable[Rows], shared: Sequence[NDArray[Any]] = ()) -> int:
-    """Return the bytes of the arrays of `rows` that share no memory with the arrays in `shared`."""
-    held = {id(array): array for part in rows for array in (part.indptr, part.indices, part.data)}
-    return sum(array.nbytes for array in held.values() if not any(np.may_share_memory(array, x) for x in shared))
+def own_bytes(rows: Sequence[RowSource], shared: Sequence[NDArray[Any]] = ()) -> int:
+    """Return the bytes of the arrays of `rows` that share no memory with those in `shared`, and of their buffers."""
+    arrays = [array for part in rows for array in part.arrays()]
+    own = bytes_in_memory(array for array in arrays if not any(np.may_share_memory(array, x) for x in shared))
+    return own + max((part.buffer_bytes for part in rows), default=0)
+
+
+def bytes_in_memory(arrays: Iterable[NDArray[Any]]) -> int:
+    """Return the bytes of distinct arrays, without those in files, which the system can write out."""
+    distinct = {id(array): array for array in arrays}
+    return sum(array.nbytes for array in distinct.values() if not _is_mapped(array))
+
+
+def _is_mapped(array: Any) -> bool:
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array is not None
+
+
+def announce(needed: Mapping[str, int], limit: int, *, is_given: bool, shown: bool, even: str = "") -> str | None:
+    """Print the bytes that training needs, by purpose, if `shown`; return the problem if they exceed the limit.
+
+    `is_given` tells whether a user has set the limit, and `even` what has been done to stay within it.
+    """
+    total = sum(needed.values())
+    parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())
+    if shown:
+        print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
+    if total <= limit:
+        return None
+    bound = "the limit is" if is_given else "there are"
+    return f"training needs {in_words(total)} ({parts}){even}, {bound} {in_words(limit)}"
 
 
 def in_words(size: float) -> str:

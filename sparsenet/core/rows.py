@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,53 @@ from sparsenet.kernels.types import F32, I32, I64
 
 #: Points processed at a time: memory-mapped points may exceed memory.
 POINTS_AT_A_TIME = 1 << 16
+
+
+class RowSource(Protocol):
+    """Rows of points in memory (`Rows`) or on disk; engines take either, and learn the same from both."""
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+
+    @property
+    def sizes(self) -> NDArray[Any]:
+        """Number of entries of each row."""
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of all rows."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def take(self, points: I64) -> Rows:
+        """Gather the rows numbered `points` into memory."""
+
+    def slice(self, begin: int, end: int) -> Rows:
+        """Return consecutive rows in memory."""
+
+    def select(self, points: I64) -> Self:
+        """Return the rows numbered `points`, ascending, without reading rows on disk."""
+
+    def blocks(self, n: int) -> Iterator[Rows]:
+        """Yield all rows in consecutive blocks of up to `n` rows."""
+
+    def in_memory(self, points: I32) -> tuple[Rows, I32]:
+        """Return rows in memory that hold at least `points`, and the numbers of `points` among them, in their order."""
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that are held in memory."""
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that reading a block takes."""
+
+    def checksum(self) -> str:
+        """Return the size and a checksum of the rows, to compare the data of two runs."""
+
+    def check(self, name: str) -> None:
+        """Reject rows that a kernel cannot read safely."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +136,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
+    def checksum(self) -> str:
+        """Return the size and a checksum of the rows, to compare the data of two runs."""
+        checksum = 0
+        for array in self.arrays():
+            checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+        return f"{len(self)} x {self.width} of checksum {checksum:08x}"
+
     def take(self, points: I64) -> Rows:
         """Gather the rows numbered `points`, from 0 to n - 1, into new rows."""
         if points.dtype.kind not in "iu":
@@ -101,6 +156,33 @@ class Rows:
         source = self.indptr, self.indices, self.data
         kernels.take_rows(*source, points, taken.indptr, taken.indices, taken.data)
         return taken
+
+    @property
+    def sizes(self) -> I64:
+        """Number of entries of each row."""
+        return np.diff(self.indptr)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries of all rows."""
+        return int(self.indptr[-1])
+
+    def select(self, points: I64) -> Rows:
+        """Return the rows numbered `points`."""
+        return self.take(points)
+
+    def in_memory(self, points: I32) -> tuple[Rows, I32]:
+        """Return these rows and `points`; see `RowSource`."""
+        return self, points
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays."""
+        return self.indptr, self.indices, self.data
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that reading a block takes: none."""
+        return 0
 
     def slice(self, begin: int, end: int) -> Rows:
         """Return a view of consecutive rows."""
@@ -138,7 +220,12 @@ def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, beyond the {width} columns")
 
 
-def squares(points: Rows) -> F32:
+def loaded(rows: RowSource) -> Rows:
+    """Return all rows in memory."""
+    return rows if isinstance(rows, Rows) else rows.slice(0, len(rows))
+
+
+def squares(points: RowSource) -> F32:
     """Return 1 plus the squared length of each point, for the bias feature; infinite on overflow."""
     found, done = np.ones(len(points), np.float32), 0
     for part in points.blocks(POINTS_AT_A_TIME):
@@ -146,6 +233,15 @@ def squares(points: Rows) -> F32:
             found[done : done + len(part)] += by_row(np.add, np.square(part.data), part.indptr)
         done += len(part)
     return found
+
+
+def sum_of_squares(points: RowSource) -> float:
+    """Return the sum of the squares of all values, added up row by row, so that it does not depend on blocks."""
+    squared, done = np.zeros(len(points)), 0
+    for part in points.blocks(POINTS_AT_A_TIME):
+        squared[done : done + len(part)] = by_row(np.add, np.square(part.data, dtype=np.float64), part.indptr)
+        done += len(part)
+    return float(squared.sum())
 
 
 def by_row(reduce: np.ufunc, values: NDArray[Any], indptr: NDArray[Any]) -> NDArray[Any]:

@@ -173,6 +173,7 @@ def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: in
     else:
         _check_no_texts(estimator, X)
         X = plain_matrix(X)
+        refuse_vector(X)
     checked = X
     if reset or not _is_plain(estimator, X):
         from sklearn.utils.validation import validate_data
@@ -199,6 +200,16 @@ def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: in
         checked = canonical(checked)
     _check_finite("X", checked, _columns_of(X))
     return checked
+
+
+def refuse_vector(X: Any) -> None:
+    """Refuse a single vector: it may be a row or a column."""
+    if getattr(X, "ndim", None) == 1 or (isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 0):
+        vector = "X" if hasattr(X, "reshape") else "np.asarray(X)"
+        raise ValueError(
+            f"X is a single vector of {len(X)} values, and a matrix of rows is needed. Reshape your data: "
+            f"{vector}.reshape(1, -1) makes it one row, {vector}.reshape(-1, 1) one column"
+        )
 
 
 def _check_parted(estimator: BaseEstimator, X: Any, known: dict[str, int] | None, *, fitting: bool) -> PartedMatrix:

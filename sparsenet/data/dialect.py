@@ -1,12 +1,15 @@
-"""The dialect of a CSV or TSV file: its header, quotes, delimiter and encoding."""
+"""The dialect of a CSV or TSV file: its header, quotes, delimiter, encoding and decimal mark."""
 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, get_args
 
-from sparsenet.data.formats import TableFormat, TextFormat
+from sparsenet.core.validation import choice
+from sparsenet.data.formats import TableFormat, TextFormat, text_format
+from sparsenet.data.sources import PathOrStream
 
 UTF_8 = "utf-8"
 #: Characters that cannot be delimiters, because they end rows or enclose fields.
@@ -21,6 +24,7 @@ class Dialect:
     quotes: bool | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         delimiter = self.delimiter
@@ -29,6 +33,8 @@ class Dialect:
             raise ValueError(f"delimiter must be one character, no quote and no line end, got {self.delimiter!r}")
         if self.encoding is not None:
             _check_encoding(self.encoding)
+        if self.decimal is not None:
+            choice("decimal", self.decimal, (".", ","))
 
     @property
     def given(self) -> dict[str, Any]:
@@ -54,6 +60,58 @@ class Dialect:
 
 #: All defaults.
 DEFAULT = Dialect()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearntFile:
+    """The format and dialect of the file that a model learnt from, to read further files; no format if there was none.
+
+    Examples
+    --------
+    >>> learnt = LearntFile(format="csv", dialect=Dialect(delimiter=";"))
+    >>> learnt.like("new.csv")[1].given, learnt.like("new.tsv")[1].given, learnt.like("new.jsonl")[1].given
+    ({'delimiter': ';'}, {}, {})
+    """
+
+    format: str | None = None
+    dialect: Dialect = DEFAULT
+
+    @classmethod
+    def of(cls, path: Any, format: str, dialect: Dialect) -> Self:
+        """Return the format of a file by its name, unless it is given, and its dialect."""
+        return cls(format=text_format(path) if format == "auto" else format, dialect=dialect)
+
+    def like(self, path: PathOrStream, format: str = "auto", dialect: Dialect = DEFAULT) -> tuple[str, Dialect]:
+        """Return the format and dialect of another file: given options override the options of the training file.
+
+        JSONL and Parquet have no dialect. The delimiter of CSV is not the delimiter of TSV.
+        """
+        named = text_format(path) if format == "auto" else format
+        if named is None:
+            format = named = self.format or "auto"
+        known = self.dialect if named in ("csv", "tsv") else DEFAULT
+        if named != self.format:
+            known = replace(known, delimiter=None)
+        return format, replace(known, **dialect.given)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the options that are given, by name."""
+        return {} if self.format is None else {"format": self.format, **self.dialect.given}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any] | None) -> Self:
+        """Check the result of `as_json`; None of older models."""
+        given = dict(found or {})
+        format = given.pop("format", None)
+        if format is not None:
+            choice("format", format, (*get_args(TableFormat), "parquet", "lines"))
+        for name in given:
+            choice("option of a file", name, tuple(each.name for each in fields(Dialect)))
+        return cls(format=format, dialect=Dialect(**given))
+
+
+#: A model that learnt from no file.
+NO_FILE = LearntFile()
 
 
 def _check_encoding(encoding: str) -> None:

@@ -71,6 +71,9 @@ def column_of(values: Sequence[Any]) -> NDArray[Any]:
         return np.array([_utc(value) for value in known], MICROSECONDS)
     if kinds == {timedelta}:
         return np.array([np.nan if value is None else _seconds(np.timedelta64(value)) for value in known])
+    (kind,) = kinds if len(kinds) == 1 else (object,)
+    if hasattr(kind, "to_timestamp"):  # a period of pandas begins then
+        return column_of([None if value is None else value.to_timestamp() for value in known])
     if kinds == {list}:
         return objects([None if value is None else list(value) for value in known])
     return objects([str(value) if isinstance(value, str) else value for value in known])

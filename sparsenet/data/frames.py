@@ -33,6 +33,8 @@ class Frame:
     n_rows : int
     lines : ndarray, optional
         The line of each row of a file.
+    decimal : str
+        The decimal mark of numbers in strings: "." or ",".
     """
 
     columns: dict[str, NDArray[Any]]
@@ -40,6 +42,7 @@ class Frame:
     n_rows: int
     lines: NDArray[np.int64] | None = None
     is_file: bool = False
+    decimal: str = "."
 
     def __len__(self) -> int:
         return self.n_rows
@@ -132,7 +135,7 @@ def read_frame(
     if isinstance(X, str | os.PathLike):
         found, lines = read_columns(X, columns, format, dialect, on_bytes)
         n_rows = len(lines) if lines is not None else len(next(iter(found.values()), ()))
-        return Frame(found, name_of(X), n_rows, lines, is_file=True)
+        return Frame(found, name_of(X), n_rows, lines, is_file=True, decimal=dialect.decimal or ".")
     _refuse_file_options(argument, format, dialect)
     if isinstance(X, Frame):
         return X if columns is None else X.select(name for name in X.names if name in columns)
@@ -160,7 +163,7 @@ def _has_columns(X: Any) -> bool:
 
 def _frame(columns: Mapping[Any, Any], argument: str, wanted: Sequence[str] | None) -> Frame:
     """Convert a mapping of names to values of equal length."""
-    _check_names(list(columns), argument)
+    columns = dict(zip(_names(list(columns), argument), columns.values(), strict=True))
     try:
         found = {name: as_column(values, name) for name, values in columns.items() if wanted is None or name in wanted}
     except ValueError as error:
@@ -185,9 +188,9 @@ def _of_dicts(rows: Sequence[Any], argument: str, wanted: Sequence[str] | None) 
             problem = "lists of rows must hold a dict for each row, with the names of columns"
             raise ValueError(f"row {i} of {argument} is a {type(row).__name__}: {problem}")
         names.update(dict.fromkeys(row))
-    _check_names(list(names), argument)
-    chosen = [name for name in names if wanted is None or name in wanted]
-    return Frame({name: column_of([row.get(name) for row in rows]) for name in chosen}, argument, len(rows))
+    named = dict(zip(names, _names(list(names), argument), strict=True))
+    chosen = {key: name for key, name in named.items() if wanted is None or name in wanted}
+    return Frame({name: column_of([row.get(key) for row in rows]) for key, name in chosen.items()}, argument, len(rows))
 
 
 def _of_data_frame(X: Any, argument: str, wanted: Sequence[str] | None) -> Frame:
@@ -200,7 +203,10 @@ def _of_data_frame(X: Any, argument: str, wanted: Sequence[str] | None) -> Frame
         ) from error
     if callable(getattr(X, "collect", None)) or callable(getattr(X, "compute", None)):
         raise ValueError(f"{argument} is a lazy {type(X).__name__}: pass what its collect() or compute() returns")
-    _check_names(list(getattr(X, "column_names", getattr(X, "columns", ()))), argument)
+    given = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    names = _names(given, argument)
+    if names != given and hasattr(X, "set_axis"):  # of pandas
+        X = X.set_axis(names, axis=1)
     try:
         frame = narwhals.from_native(X, eager_only=True)
     except TypeError:
@@ -210,14 +216,16 @@ def _of_data_frame(X: Any, argument: str, wanted: Sequence[str] | None) -> Frame
     return Frame({name: _of_series(frame[name], name) for name in chosen}, argument, len(frame))
 
 
-def _check_names(names: list[Any], argument: str) -> None:
-    """Refuse names that are not strings, or occur twice."""
-    for name in names:
-        if not isinstance(name, str):
-            raise ValueError(f"{argument}: the column name {name!r} is not a string: rename it")
+def _names(given: list[Any], argument: str) -> list[str]:
+    """Return names as strings: 0 is "0", as for an array. Refuse other names, and names that occur twice."""
+    for name in given:
+        if not isinstance(name, str | int | np.integer) or isinstance(name, bool):
+            raise ValueError(f"{argument}: the column name {name!r} is no string and no whole number: rename it")
+    names = [str(name) for name in given]
     repeated = first_repeated(names)
     if repeated is not None:
         raise ValueError(f"{argument}: column {repeated!r} occurs twice: rename one")
+    return names
 
 
 def _of_series(series: Any, name: str) -> NDArray[Any]:

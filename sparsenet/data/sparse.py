@@ -221,7 +221,7 @@ def _iter_batches(path: PathOrStream, batch_rows: int, options: Options, on_byte
     with open_source(path, on_bytes) as source:
         reader, error = None, None
         try:
-            for reader in _parsed_blocks(source, options):
+            for reader in parsed_blocks(source, options):
                 _check_for_batches(reader, source.name, options)
                 for rows in reader.rows.take_batches(batch_rows, all_rows=False):
                     yield reader.dataset(rows)
@@ -252,7 +252,7 @@ def _check_for_batches(reader: Reader, path: str, options: Options) -> None:
 def read_sparse(path: PathOrStream, options: Options, on_bytes: OnBytes | None) -> Dataset:
     """Read a whole file."""
     with open_source(path, on_bytes) as source:
-        readers = _parsed_blocks(source, options)
+        readers = parsed_blocks(source, options)
         next(readers)
         reader = next(readers)
         # If the rest of the file is like its start, no array has to grow again.
@@ -263,7 +263,7 @@ def read_sparse(path: PathOrStream, options: Options, on_bytes: OnBytes | None) 
         return reader.dataset(reader.rows.take())
 
 
-def _parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
+def parsed_blocks(source: Source, options: Options) -> Iterator[Reader]:
     """Parse a file block by block. Yield its reader before the first block and after each block."""
     blocks = line_blocks(source)
     first = next(blocks)

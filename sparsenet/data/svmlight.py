@@ -89,10 +89,22 @@ class SvmlightReader:
         if known is not None:
             Y = label_matrix(rows.label_indptr, look_up(rows.labels, known), len(known) + 1)
             return Dataset(X=X, Y=Y, classes=known, zero_based=zero_based)
-        labels, n_labels, classes = number_labels(rows.labels, self._options.n_labels)
-        if classes is None and self._options.n_labels is None:
-            self._labels.check(self._path, labels)
+        labels, n_labels, classes = self.columns(rows.labels)
         return Dataset(X=X, Y=label_matrix(rows.label_indptr, labels, n_labels), classes=classes, zero_based=zero_based)
+
+    def width(self, ids: NDArray[np.int32]) -> int:
+        """Return the number of features, given the first ids and the largest ones."""
+        if self._options.n_features is not None:
+            return self._options.n_features
+        self._features.check(self._path, ids)
+        return int(ids.max(initial=-1)) + 1
+
+    def columns(self, labels: NDArray[np.float64]) -> tuple[NDArray[np.int32], int, NDArray[Any] | None]:
+        """Return the columns of the labels, their number, and the label of each column; see `number_labels`."""
+        columns, n_labels, classes = number_labels(labels, self._options.n_labels)
+        if classes is None and self._options.n_labels is None:
+            self._labels.check(self._path, columns)
+        return columns, n_labels, classes
 
     def _width(self, rows: RowArrays) -> int:
         largest = int(rows.indices.max(initial=0))

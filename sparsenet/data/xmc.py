@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.core.validation import MAX_WIDTH
@@ -106,6 +107,14 @@ class XmcReader:
         if self._n_read < self.n_points:
             problem = f"the header announces {self.n_points} points, but the file ends after {self._n_read}"
             raise DataError(self._path, self._line, f"{problem}; fetch it again or correct line 1")
+
+    def width(self, ids: NDArray[np.int32]) -> int:  # as SvmlightReader.width
+        """Return the number of features in the header."""
+        return self.n_features
+
+    def columns(self, labels: NDArray[np.int32]) -> tuple[NDArray[np.int32], int, None]:
+        """Return the labels, which are columns, and their number in the header."""
+        return labels, self.n_labels, None
 
     def dataset(self, rows: RowArrays) -> Dataset:
         """Make a data set of some rows."""

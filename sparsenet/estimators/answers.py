@@ -20,9 +20,10 @@ from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
 from sparsenet.estimators.explaining import ExplainMixin
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
 from sparsenet.estimators.point_sources import labelled_points, query_points
+from sparsenet.estimators.predictor import Predictor
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.part_scaling import PartScaling
-from sparsenet.features.targets import Points, check_points
+from sparsenet.features.targets import LoadedPoints, check_points
 from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.choose import Decision
@@ -36,7 +37,7 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
     n_jobs: Any
     normalize: str
     _fitted: Any
-    #: Initial k of the search for labels above a threshold; it grows for points that need more.
+    #: Initial k of the search for labels that reach a threshold; it grows for points that need more.
     _first_k = 16
     #: Extra labels to rank at first, in case some of the best k are excluded. A blend ranks at least 32 labels anyway.
     _spare = 16
@@ -81,7 +82,7 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         """Keep scores on validation points in `validation_` of a tree or blend, for `save`."""
         self._fitted = replace(self._fitted, validation=dict(scores))
 
-    def _validated(self, held: Points | None, ranks: tuple[int, ...] = RANKS) -> Self:
+    def _validated(self, held: LoadedPoints | None, ranks: tuple[int, ...] = RANKS) -> Self:
         """Measure the model on scaled validation points, if any."""
         if held is not None:
             points, truth = held
@@ -114,10 +115,11 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         return p
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
-        """Predict the best class of each row, (n,), or all labels above `threshold`, in the form of y.
+        """Predict the best class of each row, (n,), or all labels whose probability is at least `threshold`.
 
-        `threshold` is 0.5 by default. The best value depends on the cost of a wrong label; for F1 it is often lower.
-        If the probabilities of a row sum to one, as under ``loss="softmax"``, at most one label exceeds 0.5.
+        Several labels come in the form of y. `threshold` is 0.5 by default. The best value depends on the cost of a
+        wrong label; for F1 it is often lower. If the probabilities of a row sum to one, as under ``loss="softmax"``,
+        hardly ever do two labels reach 0.5.
         """
         features, target = self._features(X), self._fitted.target
         if target.kind == "single":
@@ -131,14 +133,14 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         return target.decode(np.concatenate(found), np.cumsum([len(own) for own in found], dtype=np.int64))
 
     def _likely(self, features: Rows, min_p: float) -> list[I32]:
-        """Return the labels of each point with a probability above `min_p`, best first."""
+        """Return the labels of each point with a probability of at least `min_p`, best first."""
         found = [np.empty(0, np.int32)] * len(features)
         waiting, k = np.arange(len(features)), min(self._first_k, len(self.classes_))
         while len(waiting):
             labels, p = self._best(features.take(waiting), k)
-            full = (p[:, -1] > min_p) & (k < len(self.classes_))
+            full = (p[:, -1] >= min_p) & (k < len(self.classes_))
             for i in np.flatnonzero(~full):
-                found[waiting[i]] = labels[i][p[i] > min_p]
+                found[waiting[i]] = labels[i][p[i] >= min_p]
             # Rank more labels for these points alone: the answer for a point must not depend on other points.
             waiting, k = waiting[full], min(4 * k, len(self.classes_))
         return found
@@ -170,6 +172,11 @@ class AnswersMixin(TopkMixin, ExplainMixin, FittedHtmlMixin):
         found, p = self._best_of_by_features(block, labels, k)
         self._fitted.seen.answer_blank(block, found, p, labels)
         return found, p
+
+    def predictor(self, k: int = 5) -> Predictor:
+        """Build a `Predictor`, which answers one point after another with little overhead, as `topk` does."""
+        check_is_fitted(self)
+        return Predictor(self, k=k)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one label per row, or P@1 for several; y is None for files, which hold labels."""

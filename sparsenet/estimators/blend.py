@@ -12,9 +12,10 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sparsenet.core.memory import check_width
+from sparsenet.core.memory import arrays_of, check_width
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import check_features, choice, integer, n_jobs, optional, switch
+from sparsenet.core.validation import choice, integer, n_jobs, optional, switch
+from sparsenet.core.workers import task_runner
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, FittedBlend, InterruptedBlend, fit
@@ -30,7 +31,7 @@ from sparsenet.estimators import blend_parts
 from sparsenet.estimators.blend_answering import BlendAnswersMixin
 from sparsenet.estimators.blend_parts import DROPPED, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.point_sources import training_points
+from sparsenet.estimators.point_sources import checked_points, training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation, with_features
 from sparsenet.estimators.tree import TreeClassifier
@@ -180,6 +181,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        executor: Any = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train the tree, the neighbors and the network on X and y from scratch.
 
@@ -206,6 +209,14 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         resume : bool
             Continue from `checkpoint`, if it exists, and train the tree and the neighbors again. With the same
             settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
+        executor : concurrent.futures.Executor, function that returns one, or Workers, optional
+            Trains trees and neighbors on the workers of this executor, such as processes or a Dask cluster, and the
+            network in this process. The model is the same, bit for bit. Each task has one thread, or `n_jobs` threads
+            if that is a number.
+        cache : directory, optional
+            Stores the points there once, in about 6 bytes a number. Tree and network read them from there, but the
+            neighbors are the points, in memory. The model is the same. X may then also be an iterable of batches
+            ``(X, y)``.
         """
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
@@ -227,9 +238,10 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             verbose=optional(switch, "verbose", self.verbose),
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
-        with all_or_nothing(self):
-            X, y = training_points(X, y)
-            X = check_features(self, X, fitting=True)
+        with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
+            X, y = training_points(X, y, cache=cache, verbose=options.verbose)
+            shared = arrays_of(X, y)
+            X = checked_points(self, X)
             target, labels = Target.learn(y)
             of_tree = bytes_per_feature(labels.width, self._threads())
             check_width(X.shape[1], max(of_tree + BYTES_HELD, BYTES_A_FEATURE) if self.n_neighbors > 0 else of_tree)
@@ -237,7 +249,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             scaling, points = scaled(X, labels, normalize, some_label=True, seed=seed, names=feature_names(self), **how)
             how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "resumes": resumes, "started": started}
-            how["callbacks"], held = callbacks, given_validation(self, validation, scaling, target)
+            how |= {"callbacks": callbacks, "shared": shared, "runner": runner}
+            held = given_validation(self, validation, scaling, target)
             try:
                 fitted = fit((points, labels), options, seed=seed, **how)
             except InterruptedBlend as interrupt:

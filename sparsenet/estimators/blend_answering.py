@@ -74,9 +74,9 @@ class BlendAnswersMixin(AnswersMixin):
         """Return the k best labels of each point and their probabilities; widen the search by `n_dropped`."""
         labels, p = np.empty((len(features), k), np.int32), np.empty((len(features), k), np.float32)
         combination = self._combination()
-        for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped):
-            labels[own] = found[:, :k]
-            p[own] = combination.probabilities(scores[:, :k], self.label_counts_[labels[own]])
+        for own, found, scores in self._ranked(features, max(self._candidates(), k), n_dropped, n_best=k):
+            labels[own] = found
+            p[own] = combination.probabilities(scores, self.label_counts_[found])
         return labels, p
 
     def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
@@ -94,16 +94,17 @@ class BlendAnswersMixin(AnswersMixin):
         return None if found is None else Effects(*found)
 
     def _likely(self, features: Rows, min_p: float) -> list[I32]:
-        """Return the candidates of each point with a probability above `min_p`, best first."""
-        labels, p = self._best(features, self._candidates())
-        return [own[probable > min_p] for own, probable in zip(labels, p, strict=True)]
+        """Return the labels of each point with a probability of at least `min_p`, best first; 0 if no candidate."""
+        labels, p = self._best(features, len(self.classes_) if min_p == 0 else self._candidates())
+        return [own[probable >= min_p] for own, probable in zip(labels, p, strict=True)]
 
     def _ranked(
-        self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None
+        self, features: Rows, n: int, n_dropped: int = 0, among: I32 | None = None, n_best: int | None = None
     ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points, the n labels proposed for each, best first, and their scores."""
+        """Yield blocks of points, the `n_best` of n labels proposed for each, best first, and their scores."""
         beam, k = integer("beam", self.tree_.beam, 1), self._neighbors()[1]
         how: dict[str, Any] = {"beam": beam, "threads": self._threads(), "n_dropped": n_dropped, "among": among}
+        how["n_best"] = n_best
         return self._fitted.rank(features, n, k=k, **how)
 
     def _combination(self) -> Combination | Version1Combination:

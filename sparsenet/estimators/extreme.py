@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsenet.core.memory import arrays_of
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.validation import check_features
-from sparsenet.engines.network import network_arrays, sizing
+from sparsenet.engines.network import network_arrays, onnx_graph, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
 from sparsenet.engines.network.losses import Loss
@@ -24,8 +24,8 @@ from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import Sampler
 from sparsenet.engines.network.training import Callback, DivergenceError, checkpoints
 from sparsenet.estimators.network_answering import NetworkAnswersMixin
-from sparsenet.estimators.point_sources import labelled_points, training_points
-from sparsenet.estimators.predictor import Predictor
+from sparsenet.estimators.point_sources import checked_points, labelled_points, training_points
+from sparsenet.estimators.predictor import ShortlistPredictor
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
@@ -236,6 +236,7 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        cache: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on X and y from scratch.
 
@@ -260,15 +261,18 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
             Saves the state after an epoch (every few seconds at most) and on Ctrl-C; needs an integer `random_state`.
         resume : bool
             Continue from `checkpoint`, if it exists. The result equals an uninterrupted run, bit for bit.
+        cache : directory, optional
+            Stores the points there once, in about 6 bytes a number, and reads them from there, so that they need not
+            fit into memory. The model is the same. X may then also be an iterable of batches ``(X, y)``.
         """
         options, threads, started = self._options(), self._threads(), time.perf_counter()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         if resume and checkpoint is not None:
             checkpoints.check_classifier(checkpoint, network_arrays.KIND)
         with all_or_nothing(self):
-            X, y = training_points(X, y)
+            X, y = training_points(X, y, cache=cache, verbose=options.verbose)
             shared = arrays_of(X, y, *(validation if isinstance(validation, tuple | list) else ()))
-            X = check_features(self, X, fitting=True)
+            X = checked_points(self, X)
             target, labels = Target.learn(y)
             check_n_features(options, X.shape[1], labels.width, threads)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
@@ -337,13 +341,13 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         recall: float | None = None,
         sample: Any = None,
         examples: tuple[Any, Any] | None = None,
-    ) -> Predictor:
-        """Build a `Predictor`, which answers in a fraction of a millisecond from a shortlist of labels.
+    ) -> ShortlistPredictor:
+        """Build a `ShortlistPredictor`, which answers in a fraction of a millisecond from a shortlist of labels.
 
         The wide path chooses `candidates` labels for each point, and only these are scored exactly. More candidates
-        are slower, but increase the recall, which `Predictor.recall` measures. Each feature proposes at most `postings`
-        labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation set, the
-        fewest postings that reach the recall are used, which is faster.
+        are slower, but increase the recall, which `ShortlistPredictor.recall` measures. Each feature proposes at most
+        `postings` labels. Given a `recall`, such as 0.95, and a `sample` of a few hundred points, such as a validation
+        set, the fewest postings that reach the recall are used, which is faster.
 
         Without a wide path (``wide=False``), `recall` and `sample` build an index of coarse cells over the labels, and
         the fewest cells that reach the recall are scanned. `examples`, such as ``(X_train, y_train)``, make the cells
@@ -351,7 +355,18 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         """
         check_is_fitted(self)
         settings: dict[str, Any] = {"recall": recall, "sample": sample, "examples": examples}
-        return Predictor(self, k=k, candidates=candidates, postings=postings, **settings)
+        return ShortlistPredictor(self, k=k, candidates=candidates, postings=postings, **settings)
+
+    def to_onnx(self, path: str | os.PathLike[str], k: int = 5) -> None:
+        """Write the network as an ONNX model from dense features to its k best classes, for other runtimes.
+
+        The input is ``X``, float32 (n, d) and unscaled. The outputs are ``classes`` (n, k), best first, ``labels``,
+        their positions in `classes_`, and ``probabilities``; ties go to the smaller position. Classes that are no
+        numbers become strings. The runtime does not check for NaN. Only networks trained with ``wide=False`` can be
+        written. Needs the package onnx: ``pip install 'sparsenet[onnx]'``.
+        """
+        check_is_fitted(self)
+        onnx_graph.write(self._fitted, path, k)
 
     def _pack(self, *, small: bool) -> tuple[Arrays, dict[str, Any]]:
         self._check_unchanged()

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.sparse import csr_array
 
+from sparsenet.core.validation import check_features
 from sparsenet.data.auto import read
 from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
 from sparsenet.data.formats import is_npz, text_format
 from sparsenet.data.numpy_files import mapped_array
-from sparsenet.features.targets import Target
+from sparsenet.data.point_cache import stored_batches, stored_matrix, stored_text
+from sparsenet.data.point_file import StoredPoints
+from sparsenet.features.targets import Target, joined_labels
 
 #: The suffix of a NumPy array, which is mapped into memory.
 NUMPY = ".npy"
@@ -25,17 +30,66 @@ def is_source(X: Any) -> bool:
     return isinstance(X, str | os.PathLike | Dataset)
 
 
-def training_points(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return X and y; read both from X if it is a file or data set."""
+def training_points(
+    X: Any, y: Any, *, cache: str | os.PathLike[str] | None = None, verbose: bool | None = None
+) -> tuple[Any, Any]:
+    """Return X and y; read both from X if it is a file or data set.
+
+    With `cache`, X may also be a stream of batches; X is then a `StoredPoints` in this folder, and points stay on disk.
+    """
+    if cache is not None:
+        return _cached_points(X, y, cache, verbose)
+    if isinstance(X, Iterator):
+        raise ValueError("X is an iterator: if it yields batches (X, y), name a folder for the points with cache")
     if not is_source(X):
         return X, y
-    name, points = _name(X), _points(X)
+    return _with_labels(X, y, _points(X))
+
+
+def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool | None) -> tuple[Any, Any]:
+    if is_source(X):
+        if isinstance(X, str | os.PathLike) and _is_sparse_text(X):
+            return _with_labels(X, y, stored_text(os.fspath(X), cache, verbose))
+        points, y = _with_labels(X, y, _points(X))
+        return stored_matrix(points, cache, verbose), y
+    if sparse.issparse(X) or isinstance(X, np.ndarray):
+        return stored_matrix(X, cache, verbose), y
+    if isinstance(X, Iterable) and not isinstance(X, Mapping) and not hasattr(X, "columns"):
+        if y is not None:
+            raise ValueError("y must be None if X is an iterable of batches (X, y), which hold the labels")
+        points, labels = stored_batches(X, cache, verbose)
+        return points, joined_labels(labels)
+    raise ValueError(
+        f"cache takes a file, a matrix or an iterable of batches (X, y), got {type(X).__name__}: leave out cache"
+    )
+
+
+def _is_sparse_text(X: str | os.PathLike[str]) -> bool:
+    path = os.fspath(X)
+    return not (path == "-" or text_format(path) or path.lower().endswith(NUMPY) or is_npz(path))
+
+
+def _with_labels(X: Any, y: Any, points: Any) -> tuple[Any, Any]:
+    """Return the points and the labels of a source, or `y` if it holds none."""
+    name = _name(X)
     if not isinstance(points, Dataset):
         return points, _given(y, name)
     if points.Y.nnz or y is None:
         _refuse_second(y, name)
         return points.X, _labels(points, name)
     return points.X, y
+
+
+def checked_points(model: Any, X: Any) -> Any:
+    """Return the X of `fit`, validated; a file of points was validated as it was written."""
+    if not isinstance(X, StoredPoints):
+        return check_features(model, X, fitting=True)
+    model.parts_, model.n_features_in_ = None, X.shape[1]
+    if hasattr(model, "feature_names_in_"):
+        del model.feature_names_in_
+    if X.shape[0] == 0:
+        raise ValueError("X has no rows: there must be at least one")
+    return X
 
 
 def query_points(X: Any, n_features: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,11 +17,121 @@ from sparsenet.estimators.excluding import Allowed, LabelMask, without
 from sparsenet.features.targets import Points, check_points
 from sparsenet.kernels.types import F32, I32
 
+_ADVICE = "build a predictor with a smaller k"
+
 
 class Predictor:
-    """Predict the k best labels of each point from a shortlist instead of all labels.
+    """Predict the k best labels of a point, or of many.
 
-    `ExtremeClassifier.predictor` creates it. Create a new one after further training.
+    The `predictor` method of a classifier creates it. Several threads may use one at once. Later changes to the
+    classifier's parameters do not reach it; create a new one after further training.
+
+    Parameters
+    ----------
+    model : TreeClassifier or BlendClassifier
+        A fitted classifier. `ExtremeClassifier.predictor` returns a `ShortlistPredictor`.
+    k : int
+        Number of labels to return.
+
+    Examples
+    --------
+    >>> from sparsenet import TreeClassifier
+    >>> X = [[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 1.0, 0.1], [0.0, 0.9, 0.2]]
+    >>> predictor = TreeClassifier(random_state=0).fit(X, ["cat", "cat", "dog", "dog"]).predictor(k=1)
+    >>> classes, probabilities = predictor.one([1, 2], [0.9, 0.3])
+    >>> classes.tolist()
+    ['dog']
+    """
+
+    def __init__(self, model: Any, *, k: int) -> None:
+        self.k = min(integer("k", k, 1), len(model.classes_))
+        self._model = _with_own_parameters(model)
+        self._scaling, self._target = model._fitted.scaling, model._fitted.target
+        self._classes, self._width = model.classes_, model.n_features_in_
+
+    def __call__(self, X: Any, *, exclude: Any = None, only: Any = None) -> tuple[NDArray[Any], F32]:
+        """Return the k best classes of each row and their probabilities, (n, k) each, best first.
+
+        `exclude` and `only` are as in `topk`.
+        """
+        features = self._model._features(X)
+        if exclude is None and only is None:
+            labels, probabilities = self._ranked(features, self._model._threads())
+        else:
+            allowed = Allowed.of(exclude, only, len(features), self._target)
+            labels, probabilities = self._restricted(features, allowed)
+        return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
+
+    def one(
+        self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = (), only: Iterable[Any] | None = None
+    ) -> tuple[NDArray[Any], F32]:
+        """Return the top k and their probabilities, (k,) each, for one sparse point, on the calling thread.
+
+        `indices` and `values` are the point's nonzero features. `exclude` lists labels to leave out; unknown labels are
+        ignored. `only` lists the labels to choose from, which must be known.
+        """
+        point, excluded = self._point(np.asarray(indices), np.asarray(values, np.float64)), _set_of("exclude", exclude)
+        if only is not None:
+            given = LabelMask.of("only", _set_of("only", only), 1, self._target)
+            labels, probabilities = self._among(point, Allowed(given, self._mask(excluded), len(self._classes)))
+        elif excluded:
+            labels, probabilities = self._one_without(point, excluded)
+        else:
+            labels, probabilities = self._ranked(point, 1)
+        return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
+
+    def _point(self, indices: NDArray[Any], values: NDArray[np.float64]) -> Rows:
+        """Validate a point and scale it."""
+        if indices.ndim != 1 or indices.shape != values.shape:
+            raise ValueError(f"indices and values must be lists of one length, got {indices.shape} and {values.shape}")
+        if len(indices) and indices.dtype.kind not in "iu":
+            raise ValueError(f"indices must be whole numbers, got an array of {indices.dtype}")
+        if (at := first_unusable(values)) is not None:
+            raise ValueError(f"values holds {unusable(values[at], f'for feature {indices[at]}')}")
+        if (indices[1:] <= indices[:-1]).any():
+            order = np.argsort(indices, kind="stable")
+            indices, values = indices[order], values[order]
+        if len(indices) and not (indices[0] >= 0 and indices[-1] < self._width):
+            raise ValueError(f"indices must be from 0 to {self._width - 1}, got {indices[0]} to {indices[-1]}")
+        if (indices[1:] == indices[:-1]).any():
+            raise ValueError("indices must be distinct: sum the values of a feature that occurs more than once")
+        point: Rows = self._scaling.apply_one(np.ascontiguousarray(indices, np.int32), values, self._width)
+        return point
+
+    def _mask(self, names: set[Any]) -> LabelMask | None:
+        """Return the mask of the known labels among `names`; None for no names."""
+        known = np.array([label in names for label in self._classes.tolist()]) if names else None
+        return None if known is None else LabelMask(None, known)
+
+    def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
+        """Return at least the k best labels of each point, best first, and their probabilities."""
+        labels, probabilities = self._model._best(features, self.k)
+        return labels, probabilities
+
+    def _restricted(self, features: Rows, allowed: Allowed) -> tuple[I32, F32]:
+        """Return the k best allowed labels of each point and their probabilities."""
+        return self._among(features, allowed)
+
+    def _one_without(self, point: Rows, excluded: set[Any]) -> tuple[I32, F32]:
+        """Return the k best labels of a point that are not excluded."""
+        return self._restricted(point, Allowed(None, self._mask(excluded), len(self._classes)))
+
+    def _among(self, features: Rows, allowed: Allowed) -> tuple[I32, F32]:
+        """Return the k best allowed labels as `topk` finds them."""
+        labels, probabilities = self._model._best_allowed(features, min(self.k, allowed.most), allowed)
+        if (error := allowed.error(labels, _ADVICE)) is not None:
+            raise error
+        return labels, probabilities
+
+
+class ShortlistPredictor(Predictor):
+    """Predict the k best labels of each point by a network, from a shortlist instead of all labels.
+
+    `ExtremeClassifier.predictor` creates it.
+
+    Excluded labels take places in the shortlist, so raise `candidates` accordingly. A row with fewer than k other
+    labels in its shortlist is answered from all labels, which is slower. The labels of `only` are all scored, instead
+    of a shortlist. Under ``loss="softmax"``, the probabilities of a shortlist sum to one.
 
     Parameters
     ----------
@@ -65,8 +176,8 @@ class Predictor:
         sample: Any = None,
         examples: tuple[Any, Any] | None = None,
     ) -> None:
+        super().__init__(model, k=k)
         n_labels = len(model.classes_)
-        self.k = min(integer("k", k, 1), n_labels)
         size, postings = max(integer("candidates", candidates, 1), self.k), integer("postings", postings, 1)
         if examples is not None and recall is None:
             raise ValueError("examples need recall and sample: pass a share such as 0.95, and other points")
@@ -90,82 +201,16 @@ class Predictor:
             else:
                 settings["examples"] = None if examples is None else _labelled(model, *examples)
                 self._shortlist = CellShortlist.with_recall(network, points, self.k, recall, **settings)
-        self._model, self._network, self._scaling = model, model.network_, model._fitted.scaling
-        self._target = model._fitted.target
-        self._seen, self._classes, self._width = model._fitted.seen, model.classes_, model.n_features_in_
+        self._network, self._seen = network, model._fitted.seen
 
     @property
     def postings(self) -> int:
         """Number of candidate labels for each feature; 0 without a wide path."""
         return self._shortlist.n_postings if isinstance(self._shortlist, Shortlist) else 0
 
-    def __call__(self, X: Any, *, exclude: Any = None, only: Any = None) -> tuple[NDArray[Any], F32]:
-        """Return the k best classes of each shortlist and their probabilities, (n, k) each, best first.
-
-        Under ``loss="softmax"``, the probabilities of a shortlist sum to one. `exclude` and `only` are as in
-        `ExtremeClassifier.topk`. Excluded labels take places in the shortlist, so raise `candidates` accordingly. A row
-        with fewer than k other labels in its shortlist is answered from all labels, which is slower. The labels of
-        `only` are all scored, instead of a shortlist.
-        """
-        features, threads = self._model._features(X), self._model._threads()
-        allowed = None
-        if exclude is not None or only is not None:
-            allowed = Allowed.of(exclude, only, len(features), self._target)
-            if only is not None:
-                return self._among(features, allowed)
-        labels, probabilities = self._ranked(features, threads)
-        if allowed is not None:
-            labels, probabilities = self._without(features, labels, probabilities, allowed)
-        return self._classes[labels[:, : self.k]], probabilities[:, : self.k]
-
-    def one(
-        self, indices: ArrayLike, values: ArrayLike, *, exclude: Iterable[Any] = (), only: Iterable[Any] | None = None
-    ) -> tuple[NDArray[Any], F32]:
-        """Return the top k and their probabilities, (k,) each, for one sparse point, on the calling thread.
-
-        `indices` and `values` are the point's nonzero features. `exclude` lists labels to leave out; unknown labels are
-        ignored. `only` lists the labels to choose from, which must be known.
-        """
-        ids, x = np.asarray(indices), np.asarray(values, np.float64)
-        self._check_point(ids, x)
-        point = self._scaling.apply_one(np.ascontiguousarray(ids, np.int32), x, self._width)
-        excluded = _set_of("exclude", exclude)
-        if only is not None:
-            given = LabelMask.of("only", _set_of("only", only), 1, self._target)
-            labels, probabilities = self._among(point, Allowed(given, self._mask(excluded), len(self._classes)))
-            return labels[0], probabilities[0]
-        labels, probabilities = self._ranked(point, 1)
-        if excluded:
-            found = self._classes[labels[0]].tolist()
-            kept = [place for place, label in enumerate(found) if label not in excluded]
-            if len(kept) < self.k:
-                allowed = Allowed(None, self._mask(excluded), len(self._classes))
-                labels, probabilities = self._without(point, labels, probabilities, allowed)
-            else:
-                labels, probabilities = labels[:, kept], probabilities[:, kept]
-        return self._classes[labels[0, : self.k]], probabilities[0, : self.k]
-
     def recall(self, X: Any) -> float:
         """Measure the recall: the fraction of the exact `k` best labels of X that the shortlists contain."""
         return self._shortlist.recall(self._network, self._model._features(X), self.k, self._model._threads())
-
-    def _check_point(self, indices: NDArray[Any], values: NDArray[np.float64]) -> None:
-        if indices.ndim != 1 or indices.shape != values.shape:
-            raise ValueError(f"indices and values must be lists of one length, got {indices.shape} and {values.shape}")
-        if len(indices) and indices.dtype.kind not in "iu":
-            raise ValueError(f"indices must be whole numbers, got an array of {indices.dtype}")
-        if (at := first_unusable(values)) is not None:
-            raise ValueError(f"values holds {unusable(values[at], f'for feature {indices[at]}')}")
-        ordered = np.sort(indices)
-        if len(indices) and not (ordered[0] >= 0 and ordered[-1] < self._width):
-            raise ValueError(f"indices must be from 0 to {self._width - 1}, got {ordered[0]} to {ordered[-1]}")
-        if (ordered[1:] == ordered[:-1]).any():
-            raise ValueError("indices must be distinct: sum the values of a feature that occurs more than once")
-
-    def _mask(self, names: set[Any]) -> LabelMask | None:
-        """Return the mask of the known labels among `names`; None for no names."""
-        known = np.array([label in names for label in self._classes.tolist()]) if names else None
-        return None if known is None else LabelMask(None, known)
 
     def _ranked(self, features: Rows, threads: int) -> tuple[I32, F32]:
         """Return the shortlist of each point, best first, and the probabilities."""
@@ -174,12 +219,19 @@ class Predictor:
         self._seen.answer_blank(features, labels, probabilities)
         return labels, probabilities
 
-    def _among(self, features: Rows, allowed: Allowed) -> tuple[NDArray[Any], F32]:
-        """Return the best of a few labels, which are all scored."""
-        labels, probabilities = self._model._best_allowed(features, min(self.k, allowed.most), allowed)
-        if (error := allowed.error(labels, "build a predictor with a smaller k")) is not None:
-            raise error
-        return self._classes[labels], probabilities
+    def _restricted(self, features: Rows, allowed: Allowed) -> tuple[I32, F32]:
+        if allowed.only is not None:
+            return self._among(features, allowed)
+        return self._without(features, *self._ranked(features, self._model._threads()), allowed)
+
+    def _one_without(self, point: Rows, excluded: set[Any]) -> tuple[I32, F32]:
+        labels, probabilities = self._ranked(point, 1)
+        found = self._classes[labels[0]].tolist()
+        kept = [place for place, label in enumerate(found) if label not in excluded]
+        if len(kept) >= self.k:
+            return labels[:, kept], probabilities[:, kept]
+        allowed = Allowed(None, self._mask(excluded), len(self._classes))
+        return self._without(point, labels, probabilities, allowed)
 
     def _without(self, features: Rows, labels: I32, probabilities: F32, allowed: Allowed) -> tuple[I32, F32]:
         """Drop excluded labels and return the k best, from all labels if the shortlist has too few."""
@@ -190,9 +242,19 @@ class Predictor:
             labels[short], probabilities[short] = self._model._best_allowed(
                 features.take(short), self.k, allowed.take(short)
             )
-            if (error := allowed.error(labels, "build a predictor with a smaller k")) is not None:
+            if (error := allowed.error(labels, _ADVICE)) is not None:
                 raise error
         return labels, probabilities
+
+
+def _with_own_parameters(model: Any) -> Any:
+    """Return a copy that shares the fitted arrays, but none of the parameters."""
+    own = copy.copy(model)
+    for name in ("tree_", "network_"):
+        part = getattr(model, name, None)
+        if hasattr(part, "get_params"):
+            setattr(own, name, copy.copy(part))
+    return own
 
 
 def _labelled(model: Any, X: Any, y: Any) -> Points:

@@ -132,6 +132,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         quotes: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
+        decimal: str | None = None,
     ) -> Self:
         """Train on a log, which has a row for each time that a user took an item.
 
@@ -153,12 +154,12 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             amounts count more, by the logarithm or in proportion: see ``choices_["amounts"]``.
         format : {"auto", "csv", "tsv", "jsonl", "parquet"}
             Format of a file; ``"auto"`` detects it by the name.
-        quotes, delimiter, encoding : optional
-            Rules of CSV and TSV, as in `TextClassifier.fit`.
+        quotes, delimiter, encoding, decimal : optional
+            Rules of CSV and TSV, as in `TableClassifier.fit`. The model reads further logs in the same way.
         """
         options, columns = self._check(), LogColumns.of(user, item, time, weight)
-        file = file_rules(self.verbose, format=format, quotes=quotes, delimiter=delimiter, encoding=encoding)
-        return self._train(read_log(log, columns, file), options, library_of(log))
+        rules = {"format": format, "quotes": quotes, "delimiter": delimiter, "encoding": encoding, "decimal": decimal}
+        return self._train(read_log(log, columns, file_rules(self.verbose, **rules)), options, library_of(log))
 
     def partial_fit(self, log: Any, **file: Any) -> Self:
         """Learn further interactions, of known and new users and items.
@@ -169,7 +170,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         ----------
         log : as in `fit`
             With the columns that the model learnt from.
-        **file : the arguments `format`, `quotes`, `delimiter` and `encoding` of `fit`.
+        **file : the arguments `format`, `quotes`, `delimiter`, `encoding` and `decimal` of `fit`.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, **file)
@@ -300,10 +301,10 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         dict
             ``P@1``, and for each k ``recall@k``, ``nDCG@k``, ``MRR@k``, ``coverage@k`` (fraction of the items that are
             recommended to anyone) and ``popularity_bias@k`` (popularity of recommended items, relative to the items
-            that users took; see `sparsenet.metrics`). Then ``users`` and ``events``: how many were measured; an item
-            that a user took again counts once. ``unknown_items``: events among these with items that the model does not
-            know, which count as missed. ``unknown_users``: users of a later log that the model does not know, who are
-            left out. ``unknown_history``: events of histories, with a split, whose items are unknown and left out.
+            that users took; absent if the model knows none of these). Then ``users`` and ``events``: how many were
+            measured; an item that a user took again counts once. ``unknown_items``: events among these with items that
+            the model does not know, which count as missed. ``unknown_users``: users of a later log that the model does
+            not know, who are left out. ``unknown_history``: the same for events of histories, with a split.
         """
         fitted, ks, exclude_seen = self.fitted_, as_ks(k), boolean("exclude_seen", exclude_seen)
         split = optional(choice, "split", split, SPLITS)

@@ -44,6 +44,7 @@ def measure(
         why = ": with exclude_seen=False, items that users took before count too" if exclude_seen else ""
         raise ValueError(f"no user took a new item in the held-out log, so there is nothing to measure{why}")
     truth = csr_array(truth[users])
+    unknown = int(np.count_nonzero(truth.indices >= n_items))
     most = min(max(*ks, 1), n_items)
     best, _ = fitted.topk(held.history.of_users(users), most, exclude_seen=exclude_seen, threads=threads)
     counts = np.zeros(truth.shape[1])
@@ -56,8 +57,8 @@ def measure(
         found[f"nDCG@{k}"] = metrics.ndcg_at_k(truth, filled, k)
         found[f"MRR@{k}"] = metrics.mrr_at_k(truth, filled, k)
         found[f"coverage@{k}"] = metrics.coverage_at_k(filled, k, n_items)
-        found[f"popularity_bias@{k}"] = metrics.popularity_bias_at_k(truth, filled, k, counts)
-    unknown = int(np.count_nonzero(truth.indices >= n_items))
+        if unknown < truth.nnz:  # unknown items have no popularity to compare with
+            found[f"popularity_bias@{k}"] = metrics.popularity_bias_at_k(truth, filled, k, counts)
     left_out = {"unknown_users": held.unknown_users, "unknown_history": held.unknown_history}
     return found | {"users": len(users), "events": truth.nnz, "unknown_items": unknown} | left_out
 

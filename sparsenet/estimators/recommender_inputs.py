@@ -23,8 +23,8 @@ from sparsenet.kernels.types import F32, I32, I64, Bools
 
 #: Unknown names shown in a warning.
 _SHOWN = 3
-_OF_FILES = ("format", "quotes", "delimiter", "encoding")
-_WANTED = "a file takes format, quotes, delimiter and encoding"
+_OF_FILES = ("format", "quotes", "delimiter", "encoding", "decimal")
+_WANTED = "a file takes format, quotes, delimiter, encoding and decimal"
 _ITEMS, _EVENTS = "{} of {} items", "the items of {} of {} events"
 
 
@@ -39,7 +39,7 @@ def refuse_arguments(given: Mapping[str, Any], why: str) -> None:
 
 def file_rules(verbose: Any, **given: Any) -> LogFile:
     """Return how to read a file; refuse arguments that it does not take."""
-    dialect = {name: given.pop(name, None) for name in ("quotes", "delimiter", "encoding")}
+    dialect = {name: given.pop(name, None) for name in _OF_FILES[1:]}
     format = given.pop("format", "auto")
     refuse_arguments(given, _WANTED)
     return LogFile(format=format, dialect=Dialect(**dialect), verbose=optional(switch, "verbose", verbose))

@@ -67,7 +67,7 @@ def pack(parameters: Mapping[str, Any], saved: Saved) -> tuple[Arrays, dict[str,
         "model": KIND,
         "parameters": pack_parameters(parameters),
         "engine": about,
-        "columns": None if saved.columns is None else dict(vars(saved.columns)),
+        "columns": None if saved.columns is None else saved.columns.as_json(),
         "library": saved.library,
         "n_users": saved.n_users,
         "n_events": saved.n_events,
@@ -88,10 +88,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     check_kind(metadata, KIND)
     fitted = recommender_arrays.unpack(unpack_part("engine", arrays), metadata["engine"])
     items = _unpack_names(arrays, "items", metadata["string_items"], fitted.n_items)
-    columns = None if metadata["columns"] is None else LogColumns(**metadata["columns"])
-    if columns is not None:
-        LogColumns.of(columns.user, columns.item, columns.time, columns.weight)
-        boolean("by_position", columns.by_position)
+    columns = None if metadata["columns"] is None else LogColumns.of_json(metadata["columns"])
     n_users, n_events = integer("n_users", metadata["n_users"], 0), integer("n_events", metadata["n_events"], 0)
     library = choice("library", metadata["library"], LIBRARIES)
     counts = arrays["item_counts"]

@@ -18,7 +18,7 @@ from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import check_weights, choice, n_jobs, optional, switch
-from sparsenet.data.dialect import Dialect
+from sparsenet.data.dialect import NO_FILE, Dialect, LearntFile
 from sparsenet.data.frames import Frame
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.table import fit_table, table_arrays
@@ -31,6 +31,7 @@ from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import (
+    as_table,
     cells_of_row,
     check_rows,
     check_types,
@@ -61,7 +62,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     Parameters
     ----------
     method : {"auto", "boosting", "linear", "blend", "network", "tree"}
-        ``"auto"`` trains all affordable models on nine tenths of the rows and compares them on 500 to 5,000 held-out
+        ``"auto"`` trains all affordable models on nine tenths of the rows and compares them on 800 to 5,000 held-out
         rows. On small tables, it holds out up to all rows, in five parts. Two models are averaged if that is better.
         The best model is trained again on all rows if a twentieth or more was held out. A name trains that model
         alone. ``"boosting"`` and ``"linear"`` need exactly one class for each row.
@@ -130,7 +131,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         X: Any,
         y: Any = None,
         *,
-        target: str | None = None,
+        target: str | int | None = None,
         types: Mapping[str, str] | None = None,
         history: HistorySpec | Mapping[str, Any] | None = None,
         label_delimiter: str | None = None,
@@ -141,6 +142,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         quotes: bool | None = None,
         delimiter: str | None = None,
         encoding: str | None = None,
+        decimal: str | None = None,
     ) -> Self:
         """Train on the rows of a table and their classes.
 
@@ -152,8 +154,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         y : labels, optional
             A class for each row, a list of classes for each row, or an indicator (n, n_labels). None if a column of X
             holds them.
-        target : str, optional
-            The column of X with the classes, if y is None.
+        target : str or int, optional
+            The column of X with the classes, if y is None. A whole number names a column like its digits.
         types : dict, optional
             Types of columns that are inferred wrongly: ``"number"``, ``"category"``, ``"categories"`` (several in a
             cell), ``"date"``, ``"text"``, ``"ids"`` (a list of ids) or ``"ignore"``.
@@ -169,15 +171,19 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         callbacks : sequence
             Must be empty: several kinds of model are trained, and most have no epochs.
         format, header, quotes, delimiter, encoding :
-            How to read a file, as in `TextClassifier.fit`.
+            How to read a file, as in `TextClassifier.fit`. The model reads further files in the same way.
+        decimal : {".", ","}, optional
+            Decimal mark of the numbers in CSV or TSV. With a comma, points may separate thousands: 1.234,5.
         """
         options, seed = self._options(), run_seed(self.random_state)
         check_types(types)
         if len(list(callbacks)):
             raise ValueError("callbacks are for networks of points: fit an ExtremeClassifier or BlendClassifier")
-        dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
+        dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding, decimal=decimal)
         with all_or_nothing(self):
+            target = str(target) if isinstance(target, int) else target
             whole = framed(X, format=format, dialect=dialect)
+            file = LearntFile.of(X, format, dialect) if whole.is_file else NO_FILE
             check_rows(whole)
             frame, labels_of = table_labels(whole, y, target, label_delimiter)
             learnt, labels = Target.learn(labels_of)
@@ -188,9 +194,10 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             encoder = TableEncoder.learn(frame, kinds, history=spec)
             if options.verbose:
                 print(encoder.describe(), file=sys.stderr, flush=True)
-            held = validation_rows(validation, encoder, learnt, target, label_delimiter)
+            held = validation_rows(validation, encoder, learnt, target, label_delimiter, file)
             fitted = self._trained(frame, encoder, learnt, labels, options, seed)
-            self._adopt(dataclasses.replace(fitted, column=target, label_delimiter=label_delimiter))
+            of_file: dict[str, Any] = {"column": target, "label_delimiter": label_delimiter, "file": file}
+            self._adopt(dataclasses.replace(fitted, **of_file))
             return self if held is None else self._validated((self._features(held[0]), held[1]))
 
     def _trained(
@@ -210,7 +217,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         exclusive = bool((np.diff(labels.indptr) == 1).all()) and target.kind == "single"
         times = None if encoder.history is None else np.nan_to_num(encoder.history.times(frame), nan=-np.inf)
         whole = Labelled(points, labels, times)
-        parts = options.holdout.draw(len(points), seed, times)
+        parts = options.draw(labels, seed, times)
         training = MemberTraining(options, labels.width, exclusive, seed, threads)
         dropped, names = choose_numbers(training, whole, parts, NumberFeatures.of(encoder))
         is_category, sets = choose_sets(training, whole, parts)
@@ -239,7 +246,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one class per row, or P@1 for several; without y, by the column `target_` of X."""
         check_is_fitted(self)
-        frame, fitted = framed(X), self._fitted
+        frame, fitted = self._framed(X), self._fitted
         truth = row_labels(frame, y, fitted.target, self.target_, fitted.label_delimiter)
         points, truth = check_points(self._features(frame), truth)
         if len(points) == 0:
@@ -260,7 +267,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         label : class, optional
         """
         check_is_fitted(self)
-        frame, fitted, threads = one_row(row), self._fitted, self._threads()
+        frame, fitted, threads = one_row(row, self._fitted.file), self._fitted, self._threads()
         point = fitted.points(frame, threads, whole=True)
         best, p = fitted.member.best(point, 1, threads)
         number = int(best[0, 0]) if label is None else self._number_of(label)
@@ -289,7 +296,11 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
     def _features(self, X: Any) -> Any:
         """Encode a table; it must have the columns that the model uses."""
         check_is_fitted(self)
-        return self._fitted.points(framed(X), self._threads())
+        return self._fitted.points(self._framed(X), self._threads())
+
+    def _framed(self, X: Any) -> Frame:
+        """Return a table as a frame; a dict of cells is one row, and files are read like the training file."""
+        return framed(as_table(X), learnt=self._fitted.file)
 
     @property
     def validation_(self) -> dict[str, float] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 from scipy.sparse import issparse
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import is_missing
+from sparsenet.core.validation import is_missing, refuse_vector
 from sparsenet.data.columns import refuse_values
-from sparsenet.data.dialect import DEFAULT, Dialect
+from sparsenet.data.dialect import DEFAULT, NO_FILE, Dialect, LearntFile
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.columns.history import HistorySpec
 from sparsenet.features.columns.history_column import HistoryColumn
@@ -23,12 +24,26 @@ _OF_HISTORY = ("key", "time", "columns", "n")
 _MANY = (list, tuple, set, frozenset, np.ndarray)
 
 
-def framed(X: Any, *, argument: str = "X", format: str = "auto", dialect: Dialect = DEFAULT) -> Frame:
-    """Return a table as a frame; the columns of an array are named "0", "1" and so on."""
+def framed(
+    X: Any,
+    *,
+    argument: str = "X",
+    format: str = "auto",
+    dialect: Dialect = DEFAULT,
+    learnt: LearntFile = NO_FILE,
+) -> Frame:
+    """Return a table as a frame; the columns of an array are named "0", "1" and so on.
+
+    A file is read like the one that the model learnt from, apart from the options that are given.
+    """
+    if isinstance(X, str | os.PathLike):
+        format, dialect = learnt.like(X, format, dialect)
     if issparse(X):
         raise ValueError(
             f"{argument} is a sparse matrix, and TableClassifier takes tables: use BlendClassifier for sparse points"
         )
+    if isinstance(X, np.ndarray):
+        refuse_vector(X)
     if not is_frame(X) and getattr(X, "ndim", 0) == 2 and hasattr(X, "__array__"):
         array = np.asarray(X)
         X = {str(place): array[:, place] for place in range(array.shape[1])}
@@ -44,13 +59,19 @@ def check_rows(frame: Frame) -> None:
         raise frame.error(problem) if frame.is_file else ValueError(f"{frame.source} {problem}")
 
 
-def one_row(row: Any) -> Frame:
-    """Return a frame of the only row: a dict of cells, or a table of one row."""
-    if isinstance(row, Mapping) and not all(isinstance(cell, _MANY) for cell in row.values()):
-        row = [row]
-    elif hasattr(row, "to_dict") and getattr(row, "ndim", 0) == 1:  # a row of a pandas frame
-        row = [row.to_dict()]
-    frame = framed(row, argument="row")
+def as_table(X: Any) -> Any:
+    """Return one row as a table: a dict with a cell that is no list or array, or a row of a pandas frame.
+
+    A dict whose cells are all lists is a table of columns already.
+    """
+    if isinstance(X, Mapping) and any(isinstance(cell, str) or not hasattr(cell, "__len__") for cell in X.values()):
+        return [X]
+    return [X.to_dict()] if hasattr(X, "to_dict") and getattr(X, "ndim", 0) == 1 else X
+
+
+def one_row(row: Any, learnt: LearntFile) -> Frame:
+    """Return a frame of the only row: a dict of cells, a row of a pandas frame, or a table of one row."""
+    frame = framed(as_table(row), argument="row", learnt=learnt)
     if len(frame) != 1:
         raise ValueError(f"row must be one row, got {len(frame)}: pass a dict of cells, or a table of one row")
     return frame
@@ -138,7 +159,12 @@ def row_labels(frame: Frame, y: Any, known: Target, target: str | None, label_de
 
 
 def validation_rows(
-    validation: Any, encoder: TableEncoder, known: Target, target: str | None, label_delimiter: str | None
+    validation: Any,
+    encoder: TableEncoder,
+    known: Target,
+    target: str | None,
+    label_delimiter: str | None,
+    learnt: LearntFile,
 ) -> tuple[Frame, Rows] | None:
     """Return validation rows and their classes, before anything is trained; errors begin with "validation"."""
     if validation is None:
@@ -147,7 +173,7 @@ def validation_rows(
     is_pair = is_pair and not isinstance(validation[1], Mapping)  # two dicts are two rows
     X, y = validation if is_pair else (validation, None)
     try:
-        frame = framed(X, argument="X")
+        frame = framed(X, argument="X", learnt=learnt)
         encoder.require(frame)
         labels = row_labels(frame, y, known, target, label_delimiter)
         check_lengths(len(frame), labels)

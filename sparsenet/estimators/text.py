@@ -130,11 +130,12 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
     multilabel_ : bool
         Whether a text may have several labels, or none.
     threshold_ : float or None
-        If so, the probability above which `predict` returns a label. It is fitted for the best F1 of all pairs of a
+        If so, the lowest probability of a label that `predict` returns. It is fitted for the best F1 of all pairs of a
         text and a label on held-out texts; 0.5 without those.
     columns_ : dict or None
         Names of the columns of texts (``text``, a list) and labels (``target``, None if y was passed), and the
         ``label_delimiter``, to read further data frames and files by; None if columns were not given by name.
+        ``file`` holds the format and the options of a CSV or TSV file, if some were given.
 
     Examples
     --------

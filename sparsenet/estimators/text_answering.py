@@ -35,15 +35,15 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
     validation_: dict[str, float] | None
 
     def predict(self, X: Any, *, threshold: float | None = None) -> Any:
-        """Return the best label of each text (n,); with several labels, in the form of y, all above `threshold`.
+        """Return the best label of each text (n,); with several labels, in the form of y, all that reach `threshold`.
 
-        X may be texts, a file, a data frame, a list of dicts or a dict, which is one row. `threshold` is a
-        probability, by default `threshold_`. Lists of labels begin with the best one.
+        X may be texts, a file, a data frame, a list of dicts or a dict, which is one row. `threshold` is the lowest
+        probability of a label, by default `threshold_`. Lists of labels begin with the best one.
         """
         fitted, texts = self._checked(), self._texts(X)
         if not fitted.exclusive:
             threshold = optional(real, "threshold", threshold, 0, 1)
-            return fitted.target.decode(*fitted.answers.above(texts, threshold, self._threads()))
+            return fitted.target.decode(*fitted.answers.likely(texts, threshold, self._threads()))
         if threshold is not None:
             raise ValueError(
                 "threshold must be None where each text has one label: see `topk` for probabilities, and of two "

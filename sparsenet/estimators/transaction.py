@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsenet.core.validation import check_features
 from sparsenet.estimators.point_sources import is_source, labelled_points
 from sparsenet.features.scaling import Scaling
-from sparsenet.features.targets import Points, Target, check_points
+from sparsenet.features.targets import LoadedPoints, Target, check_points
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def with_features(model: Any, n_features: int, names: NDArray[Any] | None = None
     return model
 
 
-def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> Points | None:
+def given_validation(model: Any, validation: Any, scaling: Scaling, target: Target) -> LoadedPoints | None:
     """Check and encode validation data; errors begin with "validation"."""
     if validation is None:
         return None

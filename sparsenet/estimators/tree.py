@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,7 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sparsenet.core.memory import check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import MAX_WIDTH, check_features, choice, integer, optional, real, switch
+from sparsenet.core.validation import MAX_WIDTH, choice, integer, n_jobs, optional, real, switch
+from sparsenet.core.workers import task_runner
 from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree import tree_arrays
@@ -22,7 +24,7 @@ from sparsenet.engines.tree.tree_effects import tree_effects
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.explaining import Effects
-from sparsenet.estimators.point_sources import training_points
+from sparsenet.estimators.point_sources import checked_points, training_points
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.transaction import all_or_nothing, feature_names, given_validation
 from sparsenet.features.label_stats import LabelStats
@@ -124,7 +126,16 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, *, validation: tuple[Any, Any] | Any = None, callbacks: Sequence[Callback] = ()
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        validation: tuple[Any, Any] | Any = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        executor: Any = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on X and y from scratch.
 
@@ -143,20 +154,35 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
             Data to measure the tree on after training: see `validation_`. Nothing is chosen by them.
         callbacks : sequence of Callback
             Must be empty: a tree has no epochs.
+        checkpoint : directory, optional
+            Saves the trained levels of the tree after each level; needs an integer `random_state`.
+        resume : bool
+            Continue after the last level in `checkpoint`, if it exists. With the same data and settings, the result
+            equals an uninterrupted run, bit for bit.
+        executor : concurrent.futures.Executor, function that returns one, or Workers, optional
+            Trains on the workers of this executor, such as processes or a Dask cluster; the model is the same, bit for
+            bit. Each task has one thread, or `n_jobs` threads if that is a number.
+        cache : directory, optional
+            Stores the points there once, in about 6 bytes a number, and reads them from there, so that they need not
+            fit into memory. The model is the same. X may then also be an iterable of batches ``(X, y)``.
         """
         if check_callbacks(callbacks):
             raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
         rules, threads, normalize = self._check(), self._threads(), self.normalize
-        verbose, seed = optional(switch, "verbose", self.verbose), run_seed(self.random_state)
-        with all_or_nothing(self):
-            X, y = training_points(X, y)
-            X = check_features(self, X, fitting=True)
+        verbose, seed = (
+            optional(switch, "verbose", self.verbose),
+            run_seed(self.random_state, checkpoint, resume=resume),
+        )
+        with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
+            X, y = training_points(X, y, cache=cache, verbose=verbose)
+            X = checked_points(self, X)
             target, labels = Target.learn(y)
             check_width(X.shape[1], bytes_per_feature(labels.width, threads))
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
-            how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose}
+            how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose, "runner": runner}
+            how |= {"checkpoint": checkpoint, "resume": resume}
             held = given_validation(self, validation, scaling, target)
             return self._adopt(fit((points, labels), rules, **how))._validated(held)
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable
+from functools import reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -19,8 +21,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet.core.matrices import without_zeros
-from sparsenet.core.rows import Rows, by_row
-from sparsenet.features.scaling import COMMON, Columns, Scaling, count_nonzero, fits_dense, power_to_square
+from sparsenet.core.rows import POINTS_AT_A_TIME, RowSource, by_row
+from sparsenet.data.point_file import StoredPoints
+from sparsenet.features.scaling import COMMON, Columns, Scaling, count_nonzero, fits_dense, is_sparse, power_to_square
 
 FeatureKind = Literal["counts", "table", "mixed"]
 #: Too few sparse rows to detect anything but counts: they may be the first of a stream.
@@ -31,16 +34,25 @@ NEARLY_ALL = 0.9
 
 def detect_kind(X: Any) -> FeatureKind:
     """Detect the kind of a validated X, (n, d) sparse or dense."""
-    is_sparse, n_nonzero = sparse.issparse(X), count_nonzero(X)
-    if is_sparse and X.shape[0] < MIN_ROWS:
+    sparsely, n_nonzero = is_sparse(X), count_nonzero(X)
+    if sparsely and X.shape[0] < MIN_ROWS:
         return "counts"
     # A table is at least half non-zero if stored as a sparse matrix, more than a third if stored as an array.
-    if fits_dense(X, 2 * n_nonzero) if is_sparse else 3 * n_nonzero > math.prod(X.shape):
+    if fits_dense(X, 2 * n_nonzero) if sparsely else 3 * n_nonzero > math.prod(X.shape):
         return "table"
     sample = without_zeros(sparse.csr_array(X[:: _step(X.shape[0], n_nonzero)]))
     if _is_mixed(sample, Columns.of(sample)):
         return "mixed"
-    return "table" if not is_sparse and X.min(initial=0) < 0 else "counts"
+    return "table" if not sparsely and _lowest(X) < 0 else "counts"
+
+
+def _lowest(X: Any) -> float:
+    return X.lowest if isinstance(X, StoredPoints) else float(X.min(initial=0))
+
+
+def _parts(X: Any) -> Iterable[Any]:
+    """Return a matrix, or the blocks of a file of points."""
+    return (block for _, block in X.blocks()) if isinstance(X, StoredPoints) else (X,)
 
 
 def _step(n: int, n_nonzero: int, *, max_rows: int = 1 << 12, max_numbers: int = 1 << 22) -> int:
@@ -115,13 +127,13 @@ def _squares(X: Any) -> NDArray[np.float64]:
     return np.asarray(np.square(X.data if power == 1 else X.data * power, dtype=np.float64))
 
 
-def are_dense(points: Rows) -> bool:
+def are_dense(points: RowSource) -> bool:
     """Return whether scaled points came from a table or from amounts that nearly all points have.
 
     Either half of all values are non-zero. Or half of the non-zero ones are centred amounts: their columns are present
     in nearly all points and have negative values. With too few points only the first test applies.
     """
-    sample = points.take(np.arange(0, len(points), _step(len(points), len(points.indices))))
+    sample = points.take(np.arange(0, len(points), _step(len(points), points.n_entries)))
     present = sample.indices[sample.data != 0]
     if 2 * len(present) >= len(sample) * sample.width:
         return True
@@ -133,12 +145,16 @@ def are_dense(points: Rows) -> bool:
 
 def warn_of_dominant_column(X: Any, names: Any, *, share: float = 0.99) -> None:
     """Warn if one column of a sparse X holds nearly all of the squared length of most rows."""
-    squares = _squares(X)
-    totals, n_own = (by_row(np.add, values, X.indptr) for values in (squares, (X.data != 0).astype(np.int64)))
-    can_dominate = (n_own > 2) & (totals > 0)  # in rows of one or two features it is no surprise
-    is_heavy = squares >= np.repeat(np.where(can_dominate, share * totals, np.inf), np.diff(X.indptr))
-    heavy, counts = np.unique(X.indices[is_heavy], return_counts=True)
-    if 2 * counts.max(initial=0) > np.count_nonzero(n_own):
+    found, n_rows = [np.empty(0, np.int32)], 0
+    for part in _parts(X):
+        squares = _squares(part)
+        totals, n_own = (by_row(np.add, values, part.indptr) for values in (squares, (part.data != 0).astype(np.int64)))
+        can_dominate = (n_own > 2) & (totals > 0)  # in rows of one or two features it is no surprise
+        is_heavy = squares >= np.repeat(np.where(can_dominate, share * totals, np.inf), np.diff(part.indptr))
+        found.append(part.indices[is_heavy])
+        n_rows += int(np.count_nonzero(n_own))
+    heavy, counts = np.unique(np.concatenate(found), return_counts=True)
+    if 2 * counts.max(initial=0) > n_rows:
         number = int(heavy[counts.argmax()])
         column = number if names is None else repr(names[number])
         warnings.warn(
@@ -150,17 +166,27 @@ def warn_of_dominant_column(X: Any, names: Any, *, share: float = 0.99) -> None:
         )
 
 
-def warn_of_vanished_columns(X: Any, scaling: Scaling, points: Rows, names: Any, *, max_named: int = 3) -> None:
+def _present(X: Any) -> NDArray[Any]:
+    """Return the columns of a matrix that have a value other than zero."""
+    if is_sparse(X):
+        return np.asarray(X.indices[X.data != 0])
+    return np.flatnonzero(np.any(X != 0, axis=0))
+
+
+def _distinct(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    return reduce(np.union1d, parts, np.empty(0, np.int32))
+
+
+def warn_of_vanished_columns(X: Any, scaling: Scaling, points: RowSource, names: Any, *, max_named: int = 3) -> None:
     """Warn of columns of X, sparse or dense, whose values are all too small to scale or to keep in float32."""
     if scaling.factor is not None:
         vanished = np.flatnonzero(scaling.factor == np.finfo(np.float64).max)
         problem = "too small to be scaled: multiply them by a power of ten, or drop them"
-    elif len(points.indices) == count_nonzero(X):
+    elif points.n_entries == count_nonzero(X):
         return
     else:
-        is_sparse: bool = sparse.issparse(X)  # a plain bool, so that mypy does not narrow X
-        present = np.unique(X.indices[X.data != 0]) if is_sparse else np.flatnonzero(np.any(X != 0, axis=0))
-        vanished = np.setdiff1d(present, points.indices)
+        left = (block.indices for block in points.blocks(POINTS_AT_A_TIME))
+        vanished = np.setdiff1d(_distinct(map(_present, _parts(X))), _distinct(left))
         problem = (
             "that float32 rounds to zero: rescale them, for example by sklearn.preprocessing.MaxAbsScaler, or set "
             "normalize='mixed' or 'columns'"

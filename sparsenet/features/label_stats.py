@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from sparsenet.core.rows import Rows, by_row
-from sparsenet.features.scaling import Scaling
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row
+from sparsenet.features.scaling import Scaling, is_sparse
 from sparsenet.kernels.types import F32, F64, I32, I64
 
 _NO_POINTS = np.empty(0, np.int64)
@@ -53,7 +52,7 @@ class LabelStats:
     @classmethod
     def empty(cls, X: Any, scaling: Scaling, n_labels: int) -> LabelStats:
         """Create empty statistics for training on X, (n, d) sparse or dense."""
-        is_table = scaling.is_of_table or (scaling.kind == "none" and not issparse(X))
+        is_table = scaling.is_of_table or (scaling.kind == "none" and not is_sparse(X))
         zeros = np.zeros(n_labels, np.int64)
         return cls(zeros, 0, None if is_table else np.zeros(-(-X.shape[1] // 8), np.uint8), zeros, 0)
 
@@ -63,14 +62,18 @@ class LabelStats:
         zeros = np.zeros(n_labels, np.int64)
         return cls(zeros, 0, np.zeros(-(-n_features // 8), np.uint8), zeros, 0)
 
-    def with_points(self, points: Rows, labels: Rows) -> LabelStats:
+    def with_points(self, points: RowSource, labels: Rows) -> LabelStats:
         """Return statistics that also count further points."""
         counted = replace(self, label_counts=self.label_counts + _counts(labels), n_points=self.n_points + len(points))
         if self.features is None:
             return counted
         is_known = np.zeros(8 * len(self.features), bool)
-        is_known[points.indices[points.data != 0]] = True
-        blank = np.flatnonzero(~by_row(np.logical_or, points.data != 0, points.indptr))
+        parts, done = [_NO_POINTS], 0
+        for block in points.blocks(POINTS_AT_A_TIME):
+            is_known[block.indices[block.data != 0]] = True
+            parts.append(done + np.flatnonzero(~by_row(np.logical_or, block.data != 0, block.indptr)))
+            done += len(block)
+        blank = np.concatenate(parts)
         return replace(
             counted,
             features=self.features | np.packbits(is_known, bitorder="little"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from itertools import count
 from typing import Any, NoReturn
 
@@ -128,7 +127,10 @@ def read_weights(frame: Frame, column: str) -> F32:
     if not len(values):
         return np.zeros(0, np.float32)
     if values.dtype.kind == "O":
-        numbers = _parse(frame, column, float)
+        numbers, strays = numbers_in(Cells.of(frame, column))
+        if len(strays):
+            row = int(strays[0])
+            raise frame.error(f"column {column!r} holds {cut(repr(values[row]))}, which is not a number", row)
     elif values.dtype.kind in "ifb":
         numbers = values.astype(np.float64)
     else:
@@ -141,26 +143,6 @@ def read_weights(frame: Frame, column: str) -> F32:
         problem = f"column {column!r} holds the weight {numbers[row]:g}: weights are finite numbers of at least 0"
         raise frame.error(f"{problem}; leave out rows that say that a user does not want an item", row)
     return numbers.astype(np.float32)
-
-
-def _parse(frame: Frame, column: str, parse: Callable[[Any], float]) -> F64:
-    """Convert each cell to a number; an error names the first cell that is none."""
-    values = frame[column].tolist()
-    try:
-        return np.fromiter(map(parse, values), np.float64, len(values))
-    except (TypeError, ValueError, OverflowError):
-        row = next(row for row, value in enumerate(values) if not _fits(parse, value))
-    if values[row] is None:
-        raise _missing(frame, column, row)
-    raise frame.error(f"column {column!r} holds {cut(repr(values[row]))}, which is not a number", row)
-
-
-def _fits(parse: Callable[[Any], float], value: Any) -> bool:
-    try:
-        parse(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
 
 
 def _kind(values: NDArray[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +13,9 @@ from scipy import sparse
 
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
 from sparsenet.core.progress import parts_done
-from sparsenet.core.validation import first_repeated, first_unusable, unusable
+from sparsenet.core.validation import boolean, first_repeated, first_unusable, unusable
 from sparsenet.data.columns import refuse_values
-from sparsenet.data.dialect import DEFAULT, Dialect
+from sparsenet.data.dialect import DEFAULT, NO_FILE, Dialect, LearntFile
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.log_values import encode_names, read_times, read_weights
@@ -29,7 +30,8 @@ AUTO = "auto"
 class LogColumns:
     """Names of the columns of a log; `time` and `weight` may be None, and `time` may be "auto".
 
-    With `by_position`, the names are positions in a CSV or TSV file without a header.
+    With `by_position`, the names are positions in a CSV or TSV file without a header. `file` is how the training log
+    was read, for further files.
     """
 
     user: str = "user"
@@ -37,6 +39,7 @@ class LogColumns:
     time: str | None = AUTO
     weight: str | None = None
     by_position: bool = False
+    file: LearntFile = NO_FILE
 
     @classmethod
     def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
@@ -59,6 +62,31 @@ class LogColumns:
             raise ValueError(f"user, item, time and weight must be different columns, got {repeated!r} twice")
         user, item, time, weight = (None if name is None else str(name) for name in names.values())
         return cls(user, item, time, weight, any(positions))
+
+    def like_training(self, log: Any, file: LogFile) -> LogFile:
+        """Return how to read a file: as the training file was read, unless `file` has other options."""
+        if not isinstance(log, str | os.PathLike):
+            return file
+        format, dialect = self.file.like(log, file.format, file.dialect)
+        return replace(file, format=format, dialect=dialect)
+
+    def read_from(self, log: Any, file: LogFile) -> LogColumns:
+        """Return the columns with how the log was read, if it is a file."""
+        if not isinstance(log, str | os.PathLike):
+            return self
+        return replace(self, file=LearntFile.of(log, file.format, file.dialect))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fields in types of JSON."""
+        return {**vars(self), "file": self.file.as_json()}
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> LogColumns:
+        """Check the result of `as_json`, also of older models, which have no file."""
+        columns = cls(**{**found, "file": LearntFile.of_json(found.get("file"))})
+        cls.of(columns.user, columns.item, columns.time, columns.weight)
+        boolean("by_position", columns.by_position)
+        return columns
 
     def names(self) -> dict[str, str | None]:
         """Return the columns by argument."""
@@ -195,7 +223,9 @@ def read_log(
         wanted = "a data frame, a mapping of columns, a path, or a SciPy sparse matrix of users by items"
         advice = 'pass {"user": [...], "item": [...]}, or csr_array(log) for a matrix'
         raise ValueError(f"{argument} must be {wanted}, got {type(log).__name__}: {advice}")
-    return _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty)
+    file = columns.like_training(log, file)
+    found = _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty)
+    return found if found.columns is None else replace(found, columns=found.columns.read_from(log, file))
 
 
 def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:

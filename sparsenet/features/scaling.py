@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from scipy import sparse
 from sparsenet.core.machine import available_memory
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import Rows, by_row
+from sparsenet.data.point_file import StoredPoints
 from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision
 
@@ -39,7 +41,7 @@ WHY_SCALED = {
     "together": "X is a table, and near points share more labels than after standardising its columns",
 }
 #: Bound of scaled values: far beyond any training point, and far below an overflow of float32 in a layer.
-_MAX_SCALED = 1e12
+MAX_SCALED = 1e12
 #: Sums of squares below this may have underflowed: the smallest normal float64 is 2**-1022.
 SMALLEST_SQUARES = 2.0**-900
 #: Values below 2**SMALL_EXPONENT are multiplied by a power of two before they are squared.
@@ -69,7 +71,7 @@ class Scaling:
         if kind == "mixed":
             return cls.of_mixed(X)
         # Dense rows may have up to 20 entries for each non-zero of a sparse X.
-        if sparse.issparse(X) and not fits_dense(X, 20 * count_nonzero(X)):
+        if is_sparse(X) and not fits_dense(X, 20 * count_nonzero(X)):
             raise ValueError(
                 f"normalize={kind!r} needs a dense X, got a sparse one, which is mostly zeros or would not fit into "
                 "memory as a dense array: use 'mixed' or 'rows', or pass X.toarray()"
@@ -99,22 +101,20 @@ class Scaling:
     @classmethod
     def of_mixed(cls, X: Any) -> Scaling:
         """Fit the scaling of amounts mixed with sparse columns, ``"mixed"``."""
-        columns, lift = Columns.of(X).lifted()
-        means = np.where(columns.are_amounts & columns.present_in(COMMON), columns.sums() / columns.n, 0.0)
-        deviation = np.sqrt(columns.squares(means) / columns.n)
-        is_centred = (means != 0) & ~_is_constant(means, deviation, columns.n)
+        n, parts = X.shape[0], zip(*map(_of_columns, _column_groups(X)), strict=True)
+        are_amounts, lengths, lift, means, deviation, squares = map(np.concatenate, parts)
+        is_centred = (means != 0) & ~_is_constant(means, deviation, n)
         centre = np.where(is_centred, means, 0.0)
-        squares = columns.squares(np.zeros_like(centre))
-        typical = np.sqrt(squares / np.maximum(columns.lengths, 1))
-        rare = columns.are_amounts & ~is_centred
+        typical = np.sqrt(squares / np.maximum(lengths, 1))
+        rare = are_amounts & ~is_centred
         small, large = np.quantile(typical[rare] / lift[rare], (0.1, 0.9)) if rare.any() else (0.0, 0.0)
         # Rare amounts of similar size share a unit, as tf-idf weights do: one factor keeps their ratios.
         if large < 10 * small:
             own_lift, lift = lift[rare], np.where(rare, lift[rare].min(initial=math.inf), lift)
             total = (squares[rare] * np.square(lift[rare] / own_lift)).sum()
-            typical[rare] = np.sqrt(total / columns.lengths[rare].sum())
+            typical[rare] = np.sqrt(total / lengths[rare].sum())
         spread = np.where(is_centred, deviation, np.where(typical > 0, typical, 1.0))
-        n_numbers = np.count_nonzero(is_centred) + columns.lengths[~is_centred].sum() / columns.n
+        n_numbers = np.count_nonzero(is_centred) + lengths[~is_centred].sum() / n
         return cls("mixed", centre / lift, _inverse(spread * np.sqrt(n_numbers or 1.0), lift))
 
     def explained(self) -> Decision:
@@ -168,7 +168,7 @@ class Scaling:
         scaled, done = np.empty((n, d), np.float32), 0
         for part in _blocks(X):
             end = done + len(part)
-            scaled[done:end] = np.clip((part - self.centre) * self.factor, -_MAX_SCALED, _MAX_SCALED)
+            scaled[done:end] = np.clip((part - self.centre) * self.factor, -MAX_SCALED, MAX_SCALED)
             done = end
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
@@ -189,7 +189,7 @@ class Scaling:
             part = part + sparse.csr_array((np.tile(scaled_zeros, n), np.tile(amounts, n), starts), part.shape)
             indptr.append(indptr[-1][-1] + part.indptr[1:].astype(np.int64))
             indices.append(part.indices.astype(np.int32, copy=False))
-            values.append(np.clip(part.data, -_MAX_SCALED, _MAX_SCALED).astype(np.float32))
+            values.append(np.clip(part.data, -MAX_SCALED, MAX_SCALED).astype(np.float32))
         return Rows(np.concatenate(indptr), np.concatenate(indices), np.concatenate(values), X.shape[1])
 
     @cached_property
@@ -256,6 +256,32 @@ class Columns:
         return self.lengths >= share * self.n
 
 
+def _of_columns(columns: Columns) -> tuple[NDArray[Any], ...]:
+    """Return, for each column: whether it holds amounts, values, lift, mean if common, deviation from it, squares."""
+    columns, lift = columns.lifted()
+    means = np.where(columns.are_amounts & columns.present_in(COMMON), columns.sums() / columns.n, 0.0)
+    deviation = np.sqrt(columns.squares(means) / columns.n)
+    return columns.are_amounts, columns.lengths, lift, means, deviation, columns.squares(np.zeros_like(means))
+
+
+def _column_groups(X: Any, max_values: int = 1 << 23) -> Iterator[Columns]:
+    """Yield the columns of X: all together, or for a file groups of up to `max_values` values, reading it for each."""
+    if not isinstance(X, StoredPoints):
+        yield Columns.of(X)
+        return
+    d = X.shape[1]
+    counts = sum((np.bincount(part.indices, minlength=d) for part in _csr_blocks(X)), np.zeros(d, np.int64))
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+    bounds = [0, *(np.flatnonzero(np.diff(before[:-1] // max_values)) + 1).tolist(), d]
+    for begin, end in pairwise(bounds):
+        parts = [part[:, begin:end] for part in _csr_blocks(X)]
+        yield Columns.of(sparse.vstack(parts, format="csr"))
+
+
+def _csr_blocks(X: StoredPoints) -> Iterator[Any]:
+    return (without_zeros(sparse.csr_array(block)) for _, block in X.blocks())
+
+
 def _blocks(X: Any, size: int = 1024) -> Iterator[F64]:
     """Yield blocks of rows as dense float64: all at once would take several times the memory of X."""
     for begin in range(0, X.shape[0], size):
@@ -286,6 +312,11 @@ def _is_constant(centre: F64, deviation: F64, n: int) -> NDArray[np.bool_]:
     """
     epsilon = np.finfo(np.float64).eps
     return np.square(deviation) <= n * epsilon * np.square(deviation) + np.square(n * centre * epsilon)
+
+
+def is_sparse(X: Any) -> bool:
+    """Return whether X, a matrix or a file of points, is stored as a sparse matrix."""
+    return not X.is_dense if isinstance(X, StoredPoints) else bool(sparse.issparse(X))
 
 
 def count_nonzero(X: Any) -> int:

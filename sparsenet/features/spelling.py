@@ -23,7 +23,10 @@ class Spellings:
 
     def number(self, label: Any) -> int | None:
         """Return the number of a class, or of the class with its spelling; None if there is none."""
-        return self._numbers.get(label, self._numbers.get(as_text(label)))
+        try:
+            return self._numbers.get(label, self._numbers.get(as_text(label)))
+        except TypeError:
+            raise ValueError(f"{label!r} is a {type(label).__name__}, and labels are strings or numbers") from None
 
 
 def encoded_by_spelling(rows: Iterable[Iterable[Any]], target: Target) -> Rows:
@@ -34,7 +37,12 @@ def encoded_by_spelling(rows: Iterable[Iterable[Any]], target: Target) -> Rows:
     [1, 2]
     """
     spellings = Spellings(target.classes.tolist())
-    places = [[spellings.number(label) for label in row] for row in rows]
+    places: list[list[int | None]] = []
+    for number, row in enumerate(rows):
+        try:
+            places.append([spellings.number(label) for label in row])
+        except ValueError as error:
+            raise ValueError(f"y, row {number}: {error}") from None
     found = [[place for place in row if place is not None] for row in places]
     indptr = np.cumsum([0, *map(len, found)], dtype=np.int64)
     return target.rows(np.array([place for row in found for place in row], np.int64), indptr)

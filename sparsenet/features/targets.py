@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.core.validation import check_names, is_missing
 from sparsenet.features.indicators import check_columns, column_names, indicator_of, is_bit, native
 
@@ -86,6 +86,16 @@ def kind_of_next(y: Any, before: str) -> str:
 def listed(y: Any) -> Any:
     """Convert iterators and dictionary views to a list; return anything else unchanged."""
     return list(y) if isinstance(y, Iterator | KeysView | ValuesView) else y
+
+
+def joined_labels(parts: list[Any]) -> Any:
+    """Join the y of batches, all of one kind, into one y."""
+    first = parts[0]
+    if sparse.issparse(first):
+        return sparse.vstack(parts, format="csr")
+    if hasattr(first, "__array__"):
+        return np.concatenate([np.asarray(part) for part in parts])
+    return list(chain.from_iterable(parts))
 
 
 def _plain(y: Any) -> Any:
@@ -335,10 +345,13 @@ def _positions(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]
     return np.where(known, found, -1)
 
 
-Points = tuple[Rows, Rows]
+#: Features, which may be on disk, and labels.
+Points = tuple[RowSource, Rows]
+#: Features and labels in memory.
+LoadedPoints = tuple[Rows, Rows]
 
 
-def check_points(features: Rows, labels: Rows) -> Points:
+def check_points(features: Rows, labels: Rows) -> LoadedPoints:
     """Return features and labels; reject different lengths."""
     check_lengths(len(features), labels)
     return features, labels

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from sparsenet import kernels
 from sparsenet.core.memory import check_width
 from sparsenet.core.parted_matrix import PartedMatrix
 from sparsenet.core.ranked import best_first, share_right
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
+from sparsenet.data.point_file import StoredPoints
 from sparsenet.features.kinds import MIN_ROWS, detect_kind, warn_of_dominant_column, warn_of_vanished_columns
 from sparsenet.features.part_scaling import PARTS, PartScaling, ScaledPart
-from sparsenet.features.scaling import Scaling
+from sparsenet.features.scaled_file import scaled_file
+from sparsenet.features.scaling import Scaling, is_sparse
 from sparsenet.features.targets import check_lengths
 from sparsenet.index.exact import exact_topk
 from sparsenet.selection.choose import Decision, Option, Rule, choose
@@ -42,8 +43,10 @@ def scaled(
     threads: int,
     some_label: bool = False,
     names: NDArray[Any] | None = None,
-) -> tuple[Scaling, Rows]:
+) -> tuple[Scaling, RowSource]:
     """Scale a validated X, (n, d) sparse or dense, by `choice`, and return the scaling and the scaled rows.
+
+    The points of a file are scaled into another file.
 
     ``"auto"`` chooses the scaling by the kind of X, and for a table by its labels. Warnings use the column `names`.
     The parts of a parted matrix are scaled one by one.
@@ -53,7 +56,7 @@ def scaled(
         each = {name: scaled(part, labels, choice, seed=seed, threads=threads) for name, part in X.parts.items()}
         parts = tuple(ScaledPart(name, X.widths[name], own) for name, (own, _) in each.items())
         stacked = PartScaling(PARTS, parts=parts)
-        return stacked, stacked.beside([rows for _, rows in each.values()])
+        return stacked, stacked.beside([rows for _, rows in each.values() if isinstance(rows, Rows)])
     if choice == "auto" and X.shape[0] >= MIN_ROWS:
         check_width(X.shape[1], BYTES_TO_DETECT_KIND, of_threads=False)
     elif choice == "mixed":
@@ -66,10 +69,10 @@ def scaled(
         check_width(X.shape[1], BYTES_TO_FIT_MIXED, of_threads=False)
         scaling = Scaling.of_mixed(X)
     else:
-        if issparse(X):
+        if is_sparse(X):
             warn_of_dominant_column(X, names)
         scaling = Scaling("rows")
-    points = scaling.apply(X)
+    points: RowSource = scaled_file(X, scaling) if isinstance(X, StoredPoints) else scaling.apply(X)
     warn_of_vanished_columns(X, scaling, points, names)
     return scaling, points
 

@@ -59,6 +59,17 @@ class ModelError(ValueError):
     """
 
 
+class CheckpointError(ValueError):
+    """Raised if a checkpoint is damaged, or belongs to another run.
+
+    Examples
+    --------
+    >>> from sparsenet import CheckpointError
+    >>> issubclass(CheckpointError, ValueError)
+    True
+    """
+
+
 @dataclass(frozen=True)
 class ArraySpec:
     """The type (little-endian) and shape of an array on disk."""

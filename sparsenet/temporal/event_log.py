@@ -65,8 +65,9 @@ def read_events(
     if not is_frame(log):
         wanted = "a data frame, a mapping of columns, a list of dicts or a path"
         raise ValueError(f'log must be {wanted}, got {type(log).__name__}: pass {{"user": [...], "item": [...], ...}}')
+    file = columns.like_training(log, file)
     frame = log_frame(log, columns, file, "log")
-    columns = columns.found_in(frame)
+    columns = columns.found_in(frame).read_from(log, file)
     users, user_names = encode_names(frame, columns.user)
     items, item_names = encode_names(frame, columns.item)
     times = n_events + np.arange(len(frame), dtype=np.float64)

@@ -54,7 +54,7 @@ def pack(parameters: Mapping[str, Any], saved: SavedStream) -> tuple[Arrays, dic
     return found, {
         "model": KIND,
         "parameters": pack_parameters(parameters),
-        "columns": dict(vars(saved.columns)),
+        "columns": saved.columns.as_json(),
         "library": saved.library,
         "string_users": users_are_strings,
         "string_items": items_are_strings,
@@ -76,9 +76,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
         if users.names != items.names:
             raise ModelError("users and items of a mutual stream must have the same names")
         items = users
-    columns = LogColumns(**metadata["columns"])
-    LogColumns.of(columns.user, columns.item, columns.time, None)
-    boolean("by_position", columns.by_position)
+    columns = LogColumns.of_json(metadata["columns"])
     own = unpack_part("stream", arrays)
     _check_arrays(own, n_users, n_items)
     most = (integer(name, metadata[name], 1) for name in ("max_users", "max_items"))

@@ -11,8 +11,8 @@ OURS = ["exact", "cells", "cells-supervised", "cells-of-inputs-supervised", "tab
 
 
 def test_planted_points_are_near_their_vectors():
-    problem = finding.planted(300, 32, 60, 0)
-    np.testing.assert_array_equal(finding.planted(300, 32, 60, 0).points, problem.points)
+    problem = finding.planted(300, 32, 60, 0, 1.5)
+    np.testing.assert_array_equal(finding.planted(300, 32, 60, 0, 1.5).points, problem.points)
     np.testing.assert_allclose(np.linalg.norm(problem.vectors, axis=1), 1, rtol=1e-5)
     best = np.argmax(problem.points @ problem.vectors.T, axis=1)
     assert 0.3 < (best == problem.y).mean() < 1
@@ -20,7 +20,7 @@ def test_planted_points_are_near_their_vectors():
 
 
 def test_other_libraries_get_biases_and_one_length():
-    problem = finding.planted(50, 8, 20, 0)
+    problem = finding.planted(50, 8, 20, 0, 1.5)
     assert problem.extended()[0] is problem.vectors
     biased = problem._replace(bias=np.arange(50, dtype=np.float32))
     vectors, points = biased.extended()
@@ -37,6 +37,7 @@ def test_measures_each_of_our_systems(tmp_path, kind):
         k=1,
         recall=0.9,
         points=20,
+        noise=1.5,
         cells=None,
         systems=OURS,
         out=tmp_path / "found.json",

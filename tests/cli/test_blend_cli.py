@@ -204,9 +204,11 @@ def test_options_of_sparse_blends_are_refused_for_texts(tmp_path: Path) -> None:
 
 
 def test_memory_advice_names_options(folder: Path, tmp_path: Path) -> None:
-    arguments = ("--method", "blend", "--memory-limit", "10kB", "--hidden", 64)
-    said = fails("train", folder / "train.txt", "--model", tmp_path / "m", *arguments)
+    arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", "--hidden", 4096)
+    said = fails(*arguments, "--memory-limit", "500kB")
     assert "lower --hidden (the deep weights), --wide-budget" in said
+    assert "tree" in said
+    assert "use fewer points or features" in fails(*arguments, "--memory-limit", "10kB")
     assert not (tmp_path / "m").exists()
 
 

@@ -161,6 +161,10 @@ def test_learnt_threshold_gives_the_answers_of_predict(trained, tmp_path):
     ask = ["predict", tmp_path / "several", tmp_path / "t.txt", "--format", "jsonl", "--threshold"]
     found = [json.loads(line)["labels"] for line in run(*ask, "learnt")[1].splitlines()]
     assert found == model.predict(texts)
+    lowest = float(model.topk(texts, 2)[1][0, 1])  # labels of exactly this probability are kept
+    found_at_lowest = [json.loads(line)["labels"] for line in run(*ask, repr(lowest))[1].splitlines()]
+    assert found_at_lowest == model.predict(texts, threshold=lowest)
+    assert len(found_at_lowest[0]) == 2
     best = [json.loads(line)["labels"] for line in run(*ask, "learnt", "--k", "1")[1].splitlines()]
     assert best == [own[:1] for own in found]
     assert f"threshold={model.threshold_:.4g}" in run("info", tmp_path / "several")[1]

@@ -57,6 +57,12 @@ class TestTrain:
         assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
         assert not model.with_name("model.checkpoint").exists()
 
+    def test_a_cache_gives_the_same_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        for _ in range(2):
+            train(folder / "train.txt", tmp_path / "model", "--cache", tmp_path / "cache")
+            assert files(tmp_path / "model") == files(model)
+        assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".points"]
+
     def test_text_summary_shows_data_and_validation(self, folder: Path, tmp_path: Path) -> None:
         valid = ("--valid", folder / "test.txt")
         said = run("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *valid).stdout
@@ -142,6 +148,15 @@ class TestUse:
         probabilities = [float(answer.split(":")[1]) for row in rows for answer in row.split("\t") if answer]
         assert len(rows) == 200
         assert min(probabilities) >= 0.5
+
+    def test_threshold_gives_the_answers_of_predict(self, folder: Path, model: Path) -> None:
+        held, tree = read_xmc(folder / "test.txt"), TreeClassifier.load(model)
+        lowest = float(tree.topk_numbers(held.X, 1)[1][0, 0])  # labels of exactly this probability are kept
+        asked = ["--k", N_LABELS, "--threshold", repr(lowest), "--format", "jsonl"]
+        done = run("predict", model, folder / "test.txt", *asked)
+        rows = [sorted(json.loads(line)["labels"]) for line in done.stdout.splitlines()]
+        assert rows == [own.nonzero()[0].tolist() for own in tree.predict(held.X, threshold=lowest).toarray()]
+        assert rows[0]
 
     def test_exclude_seen_leaves_out_known_items(self, tmp_path: Path) -> None:
         (tmp_path / "train.txt").write_text("8 4 4\n" + "1 0:1\n0 1:1\n3 2:1\n2 3:1\n" * 2)

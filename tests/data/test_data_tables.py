@@ -553,3 +553,24 @@ def test_single_labels_need_one_label_in_each_row():
         labels(b"text,label\na b,\n")
     with pytest.raises(ValueError, match="read without a column of labels"):
         labels(b"text,label\na b,x\n", target=None)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('{"a": "x", "b": null, "label": "l"}', (["x"], [["l"]])),
+        ('{"a": "x", "b": "y", "label": null}', (["x\ny"], [[]])),
+        ('{"a": "x", "label": "l"}', "there is no key 'b'"),
+        ('{"a": "x", "b": "y"}', "there is no key 'label'"),
+        ('{"a": null, "b": null, "label": "l"}', "line 1"),
+    ],
+)
+def test_a_null_may_be_left_out_but_a_missing_key_is_an_error(line, found):
+    def read():
+        return read_table(io.BytesIO(line.encode() + b"\n"), format="jsonl", text=["a", "b"])
+
+    if isinstance(found, str):
+        with pytest.raises(DataError, match=found):
+            read()
+    else:
+        assert (read().texts, read().labels) == found

@@ -286,10 +286,11 @@ def test_tells_frames_from_matrices(X, expected):
         ({"a": np.ones((2, 2))}, r"log: column 'a' must have one dimension, got the shape \(2, 2\)"),
         ({"a": "text"}, "log: column 'a' must be a sequence of values, got str"),
         ({"a": 3}, "log: column 'a' must be a sequence of values, got int"),
-        ({1: [1]}, "log: the column name 1 is not a string"),
+        ({None: [1]}, "log: the column name None is no string and no whole number: rename it"),
+        ({1: [1], "1": [2]}, "log: column '1' occurs twice"),
         ([{"a": 1}, [2]], "row 1 of log is a list: lists of rows must hold a dict for each row"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "log: column 'a' occurs twice"),
-        (pd.DataFrame([[1, 2]]), "log: the column name 0 is not a string"),
+        (pd.DataFrame([[1, 2]], columns=[1.5, "a"]), "log: the column name 1.5 is no string"),
         (pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), "log: column 'a' occurs twice"),
         (pl.LazyFrame({"a": [1]}), r"log is a lazy LazyFrame: pass what its collect\(\)"),
         (np.ones((2, 2)), "log must be a data frame, a mapping of columns, a list of dicts or a path, got ndarray"),
@@ -357,3 +358,27 @@ def test_names_the_delimiter_of_a_file_with_decimal_commas(tmp_path):
     path.write_text("price;size\n1,5;2,5\n")
     with pytest.raises(DataError, match=r"line 2: 3 fields where the first row has 1; its fields .* delimiter=';'"):
         read_frame(path)
+
+
+def test_whole_numbers_as_names_become_strings():
+    for X in (pd.DataFrame([[1, 2]]), {0: [1], 1: [2]}, [{0: 1, 1: 2}]):
+        frame = read_frame(X)
+        assert frame.names == ["0", "1"]
+        assert frame["1"].tolist() == [2]
+    assert read_frame(pd.DataFrame([[1, 2]]), columns=["1"]).names == ["1"]
+
+
+def test_columns_of_pandas_dates_are_dates():
+    days = pd.Series(pd.date_range("2024-01-31", periods=3, freq="D"))
+    forms = [days, days.dt.tz_localize("UTC"), days.astype(object), days.dt.date, days.dt.to_period("D")]
+    for column in forms:
+        frame = read_frame(pd.DataFrame({"when": column}))
+        assert frame["when"].dtype == "datetime64[us]"
+        assert str(frame["when"][0]) == "2024-01-31T00:00:00.000000"
+    with_gap = read_frame(pd.DataFrame({"when": days.dt.to_period("D").where(days.dt.day != 1)}))
+    assert np.isnat(with_gap["when"]).tolist() == [False, True, False]
+
+
+def test_missing_and_null_keys_are_missing_values(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": 1, "b": "x"}\n{"a": 2}\n{"a": 3, "b": null}\n')
+    assert read_frame(tmp_path / "a.jsonl")["b"].tolist() == ["x", None, None]

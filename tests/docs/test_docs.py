@@ -35,7 +35,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 SOURCES = [*ROOT.glob("sparsenet/**/*.py"), *ROOT.glob("csrc/**/*.cpp"), ROOT / "setup.py", ROOT / "Makefile"]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 #: Packages that pages may import although the tests do not install them: a page is skipped where they are missing.
-OPTIONAL = ("torch", "lightning", "transformers")
+OPTIONAL = ("torch", "lightning", "transformers", "onnxruntime")
 #: Their own warnings are none of ours.
 FRAMEWORKS = {"lightning", "transformers"}
 

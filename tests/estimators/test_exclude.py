@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
+from sparsenet.engines.blend import fast_ranking
 from sparsenet.engines.tree import machines
 from sparsenet.estimators.excluding import Allowed, LabelMask
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM
@@ -183,12 +184,17 @@ def test_excluded_labels_do_not_fill_the_beam(narrow):
 
 
 def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):
-    beams, searched = [], machines.search
+    beams, searched, ranked = [], machines.search, fast_ranking.rank
 
     def watched(levels, points, beam, *rest):
         beams.append(beam)
         return searched(levels, points, beam, *rest)
 
+    def watched_blend(*candidates, beam, **how):
+        beams.append(beam)
+        return ranked(*candidates, beam=beam, **how)
+
     monkeypatch.setattr("sparsenet.engines.tree.fit_tree.search", watched)
+    monkeypatch.setattr(fast_ranking, "rank", watched_blend)
     narrow.topk_numbers(SPEAKING[:5], 3, exclude=np.arange(WIDE) < 300)
     assert min(beams) == MAX_EXTRA_BEAM + (1 if isinstance(narrow, TreeClassifier) else 2)

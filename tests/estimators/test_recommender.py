@@ -498,3 +498,21 @@ def test_no_warnings_for_a_usual_log(log: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Recommender(random_state=0).fit(log).evaluate(k=1000)
+
+
+@pytest.mark.parametrize(("own", "missing"), [({"usr": ["n"], "item": ["x"]}, "user"), ({"user": ["n"]}, "item")])
+def test_a_history_without_a_column_is_refused_by_name(own, missing):
+    model = Recommender(random_state=0).fit({"user": list("aabb"), "item": list("xyxz")})
+    for history in (own, pytest.importorskip("pandas").DataFrame(own)):
+        with pytest.raises(ValueError, match=f"history: {missing}='{missing}' is not a column; there are '"):
+            model.recommend(history=history)
+
+
+def test_unknown_items_have_no_popularity():
+    model = Recommender(random_state=0).fit({"user": list("aabb"), "item": list("xyxz")})
+    scores = model.evaluate({"user": ["a", "b"], "item": ["q", "r"]}, k=2)
+    assert scores["recall@2"] == 0
+    assert "popularity_bias@2" not in scores
+    scores = model.evaluate({"user": ["a", "b"], "item": ["z", "r"]}, k=2)
+    assert scores["unknown_items"] == 1
+    assert np.isfinite(list(scores.values())).all()

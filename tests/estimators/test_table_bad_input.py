@@ -178,3 +178,24 @@ def test_refuses_forged_models(tmp_path, model, change, problem):
 def test_refuses_targets_and_types_of_other_kinds(how, message):
     with pytest.raises(ValueError, match=message):
         TableClassifier().fit({"x": [1, 2, 3], "y": ["a", "b", "a"], "t": [1.0, 2.5, 3.0]}, **how)
+
+
+def test_a_single_vector_is_refused_with_advice():
+    model = TableClassifier(method="tree", random_state=0).fit(np.eye(40), ["a", "b"] * 20)
+    with pytest.raises(ValueError, match=r"X is a single vector of 40 values.* X\.reshape\(1, -1\) makes it one row"):
+        model.predict(np.eye(40)[0])
+
+
+def test_an_unhashable_label_is_named_with_its_row():
+    model = TableClassifier(method="tree", random_state=0).fit(np.eye(40), ["a", "b"] * 20)
+    with pytest.raises(ValueError, match=r"y, row 1: \['b'\] is a list, and labels are strings or numbers"):
+        model.score(np.eye(40)[:2], [["a"], [["b"]]])
+
+
+def test_whole_numbers_name_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({0: np.arange(40) % 2, 1: ["a", "b"] * 20})
+    model = TableClassifier(method="tree", random_state=0).fit(frame, target=1)
+    assert model.target_ == "1"
+    assert model.score(frame) == 1
+    assert model.predict(frame[[0]]).tolist() == frame[1].tolist()

@@ -245,7 +245,9 @@ def test_reads_a_file_in_its_encoding(tmp_path):
     model.fit(path, text="review", target="topic", delimiter="|", encoding="latin-1")
     other = TextClassifier(random_state=0).fit([f"{text} à la carte" for text in texts], labels)
     assert model.predict_proba(texts).tolist() == other.predict_proba(texts).tolist()
-    assert model.columns_ == {"text": ["review"], "target": "topic", "label_delimiter": None}
+    kept = {"format": "csv", "delimiter": "|", "encoding": "latin-1"}
+    assert model.columns_ == {"text": ["review"], "target": "topic", "label_delimiter": None, "file": kept}
+    assert model.predict_proba(path).tolist() == model.predict_proba([f"{text} à la carte" for text in texts]).tolist()
     frame = {"delimiter": "|", "text": "review", "target": "topic"}
     with pytest.raises(ValueError, match=r"delimiter='\|' is for files"):
         model.fit(pd.DataFrame({"review": texts, "topic": labels}), **frame)

@@ -1,4 +1,4 @@
-"""`predict` of several labels a point names all labels above the probability threshold."""
+"""`predict` of several labels a point names all labels of at least the probability threshold."""
 
 import numpy as np
 import pytest
@@ -16,15 +16,18 @@ NETWORK = ExtremeClassifier(hidden=8, epochs=2)
     [NETWORK, TreeClassifier(), BlendClassifier(network=NETWORK), BlendClassifier(network="drop")],
     ids=["network", "tree", "blend", "light"],
 )
-def test_predicts_labels_above_the_threshold(classifier):
+def test_predicts_labels_that_reach_the_threshold(classifier):
     model = clone(classifier).set_params(random_state=0, n_jobs=1).fit(X, Y)
     probabilities, named = model.predict_proba(X), []
     for threshold in (0.02, 0.1, 0.3, 0.9):
         found = model.predict(X, threshold=threshold)
-        np.testing.assert_array_equal(found, probabilities > threshold)
+        np.testing.assert_array_equal(found, probabilities >= threshold)
         named.append(found.sum())
     assert named[0] > named[-1]
-    np.testing.assert_array_equal(model.predict(X), probabilities > 0.5)
+    np.testing.assert_array_equal(model.predict(X), probabilities >= 0.5)
+    assert model.predict(X[:3], threshold=0).all()
+    own = float(probabilities[0].max())  # a label of exactly this probability is kept
+    np.testing.assert_array_equal(model.predict(X[:1], threshold=own), probabilities[:1] >= own)
     with pytest.raises(ValueError, match="threshold must be"):
         model.predict(X, threshold=1.5)
     one = clone(classifier).set_params(random_state=0, n_jobs=1).fit(X, np.asarray(Y).argmax(axis=1))

@@ -17,6 +17,7 @@ import pytest
 import zstandard
 
 import sparsenet.data.blocks
+import sparsenet.data.point_file
 import sparsenet.data.svmlight
 import sparsenet.data.xmc
 from sparsenet.data import Dataset
@@ -50,7 +51,7 @@ def time_ratio(work: Callable[[int], object], n: int) -> float:
 def use_backend(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     """Make the readers use one backend."""
     module = importlib.import_module(MODULES[name])
-    for user in (sparsenet.data.blocks, sparsenet.data.svmlight, sparsenet.data.xmc):
+    for user in (sparsenet.data.blocks, sparsenet.data.svmlight, sparsenet.data.xmc, sparsenet.data.point_file):
         monkeypatch.setattr(user, "kernels", module)
     return module
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from sparsenet.core.ranked import best_first
+from sparsenet.engines.blend.blend_holdout import mean_precision
 from sparsenet.engines.blend.candidates import Candidates
 from sparsenet.features.label_stats import log_counts
-from sparsenet.kernels.types import F32, I32, I64, Bools
+from sparsenet.kernels.types import F32, F64, I32, I64, Bools
+from sparsenet.metrics.ranking import RANKS
 from sparsenet.selection.newton import logistic_loss, newton, softmax_loss
 
 #: The weights of tree, network and neighbors for all data (bench/notes/blends.md).
@@ -114,3 +117,19 @@ def fit_weights(candidates: Candidates, hits: Bools, prior: Combination, *, prec
     weights = newton(softmax_loss(x, hits[some]), np.array(prior.weights), precision)
     tree, network, neighbors = (round(max(float(weight), 0.0), 4) for weight in weights)
     return replace(prior, weights=(tree, network, neighbors))
+
+
+def cross_fitted(found: Candidates, hits: Bools, prior: Combination, halves: Bools) -> F64:
+    """Return each point's precision by weights that are fitted to the other half of the points."""
+    out = np.empty(len(hits))
+    for own in (halves, ~halves):
+        fit_on, rest = found.take(~own), found.take(own)
+        out[own] = precision_of(fit_weights(fit_on, hits[~own], prior), rest, hits[own])
+    return out
+
+
+def precision_of(combination: Combination, found: Candidates, hits: Bools, ranks: Sequence[int] = RANKS) -> F64:
+    """Return the mean of P@k over the ranks k, for each point."""
+    scores = combination.scores(found)
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : max(ranks)]
+    return mean_precision(np.take_along_axis(hits, order, axis=1), ranks)

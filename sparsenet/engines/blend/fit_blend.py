@@ -10,20 +10,31 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sparsenet.core.memory import arrays_of
+from sparsenet.core.memory import bytes_in_memory, own_bytes
+from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, loaded
 from sparsenet.core.seeds import run_seed
-from sparsenet.engines.blend import network_part
-from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize, mean_precision
+from sparsenet.core.tasks import HERE, TaskRunner
+from sparsenet.engines.blend import fast_ranking, network_part
+from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize
+from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
 from sparsenet.engines.blend.candidates import Candidates, Parts, propose
-from sparsenet.engines.blend.combination import LOWEST, WITHOUT_NETWORK, Combination, fit_weights
+from sparsenet.engines.blend.combination import (
+    LOWEST,
+    WITHOUT_NETWORK,
+    Combination,
+    cross_fitted,
+    fit_weights,
+    precision_of,
+)
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
-from sparsenet.engines.network.network_holdout import rows_of
+from sparsenet.engines.network.network_holdout import rows_of, selected
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Callback
 from sparsenet.engines.network.training.trainer import DivergenceError
@@ -34,8 +45,7 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F32, F64, I32, Bools
-from sparsenet.metrics.ranking import RANKS
-from sparsenet.selection.choose import Decision, Option, Rule, choose
+from sparsenet.selection.choose import Decision, Option, Rule, choose, climb
 from sparsenet.selection.holdout import Holdout
 
 #: The usual number of candidate labels by the tree, and the larger one to compare with.
@@ -60,6 +70,8 @@ class BlendOptions:
     n_neighbors: int = 50
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
+    comparisons: tuple[int, ...] = (1 << 12, 1 << 14, 1 << 16)
+    not_worse: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +130,10 @@ class FittedBlend:
         threads: int,
         n_dropped: int = 0,
         among: I32 | None = None,
+        n_best: int | None = None,
         cells: int = 1 << 18,
     ) -> Iterator[tuple[slice, I32, F32]]:
-        """Yield blocks of points: their slice, their n best labels and the scores, best first.
+        """Yield blocks of points: their slice, their `n_best` labels (by default n) and the scores, best first.
 
         Parameters
         ----------
@@ -136,11 +149,20 @@ class FittedBlend:
             Candidates, or neighbors, of a block: about 100 bytes each.
         """
         done, parts, combination = 0, self.parts(with_neighbors=k > 0), self.combining(k)
-        n_best = n if among is None else 2 * n + len(among)
-        how: dict[str, Any] = {"k": k, "beam": beam, "threads": threads, "n_dropped": n_dropped, "among": among}
-        for block in points.blocks(max(1, cells // max(n_best, k))):
+        how: dict[str, Any] = {"k": k, "threads": threads}
+        fast = among is None and fast_ranking.can_rank(parts, combination, n)
+        most = 2 * n + len(among) if among is not None else n
+        n_best = most if n_best is None else n_best
+        for block in points.blocks(max(1, cells // max(most, k))):
             own = slice(done, done + len(block))
-            yield own, *combination.rank(propose(parts, block, n, **how), n_best, self.seen.label_counts)
+            if fast:
+                assert isinstance(combination, Combination)
+                width = 2 * beam + n_dropped
+                yield own, *fast_ranking.rank(parts, combination, block, n, n_best, beam=width, **how)
+            else:
+                found = propose(parts, block, n, beam=beam, n_dropped=n_dropped, among=among, **how)
+                labels, scores = combination.rank(found, most, self.seen.label_counts)
+                yield own, labels[:, :n_best], scores[:, :n_best]
             done = own.stop
 
     def combining(self, k: int) -> Combination | Version1Combination:
@@ -170,6 +192,9 @@ def fit_and_measure(
     started: float | None = None,
     held_out: BlendHoldout | None = None,
     callbacks: Sequence[Callback] = (),
+    shared: Sequence[NDArray[Any]] = (),
+    held: Mapping[str, int] | None = None,
+    runner: TaskRunner = HERE,
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on a hold-out.
 
@@ -183,8 +208,12 @@ def fit_and_measure(
         The hold-out; drawn by default.
     callbacks : sequence of Callback
         For the training of the final network.
+    shared, held :
+        Memory of the caller: arrays that are not counted, and bytes that are, as for `fit_network.fit`.
     resumes : bool
         Whether `checkpoint` holds a run to continue.
+    runner : TaskRunner
+        Where the tasks of trees and neighbors run; the network is trained in this process.
     """
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
@@ -200,11 +229,18 @@ def fit_and_measure(
     if network_options is not None and resume and checkpoint is not None:
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
+    held = {**(held or {}), "points": own_bytes(points, shared)}
+    limit = None if network_options is None else network_options.memory_limit
+    alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
+    check_parts(points, held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
-    tree = fit_tree.fit(_without(held_out.without, points), options.rules, verbose=options.verbose, **how)
+    own_points, verbose = _without(held_out.without, points), options.verbose
+    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
-        neighbors, choices = Neighbors.learn(*points, k, seed=seed, threads=threads)
+        loaded_points = loaded(points[0]), points[1]
+        neighbors, choices = Neighbors.learn(*loaded_points, k, seed=seed, threads=threads, runner=runner)
+        del loaded_points
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
@@ -212,6 +248,7 @@ def fit_and_measure(
         network_options = network_part.within(network_options, left, pass_seconds, 0.0 if resumes else enough)
     about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
+    held |= bytes_of_parts(tree, neighbors, points)
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -222,7 +259,8 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=arrays_of(*points),
+                shared=[*(array for rows in points for array in rows.arrays()), *shared],
+                held=held,
                 callbacks=callbacks,
                 **how,
             )
@@ -239,7 +277,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, **how)
+            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -264,11 +302,20 @@ class InterruptedBlend(KeyboardInterrupt):
 
 
 def _unbiased(
-    fitted: FittedBlend, points: Points, held_out: BlendHoldout, options: BlendOptions, *, seed: int, threads: int
+    fitted: FittedBlend,
+    points: Points,
+    held_out: BlendHoldout,
+    options: BlendOptions,
+    held: Mapping[str, int],
+    *,
+    seed: int,
+    threads: int,
+    runner: TaskRunner,
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
-    Return None if the network has a time budget of its own: there is no time for a second one.
+    Return None if the network has a time budget of its own: there is no time for a second one. `held` are the bytes of
+    the points and of the parts but the network.
     """
     if held_out.for_good:
         return fitted
@@ -278,15 +325,17 @@ def _unbiased(
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
-        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False)
+        weights = (parameter.value for parameter in fitted.network.network.parameters())
+        held = {**held, "first network": bytes_in_memory(weights)}
+        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
         fitted = replace(fitted, network=network)
-    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False)
+    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner)
     return replace(fitted, tree=tree)
 
 
 def _without(holdout: Holdout | None, points: Points) -> Points:
     """Return the points that are not held out."""
-    return points if holdout is None else rows_of(points, holdout.kept)
+    return points if holdout is None else selected(points, holdout.kept)
 
 
 def _combined(
@@ -303,30 +352,40 @@ def _combined(
     `measured` has parts that were trained without the hold-out.
     """
     features, truth = rows_of(points, holdout.held)
+    assert fitted.neighbors is not None
     neighbors = fitted.neighbors
-    assert neighbors is not None
-    weights = neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
     n_labels, choices = len(fitted.target.classes), dict(fitted.choices)
     beam = options.rules.wrong_ways
-
-    def proposed(n: int) -> tuple[Candidates, Bools]:
-        found = propose(measured.parts(), features, n, k=k, beam=beam, threads=threads, weights=weights)
-        return found, found.hits(truth)
-
     n, prior = fitted.candidates, fitted.combination
     assert isinstance(prior, Combination)
-    sets = {min(n, n_labels): proposed(min(n, n_labels))}
+
+    def proposed(n: int, neighbors: Neighbors) -> tuple[Candidates, Bools]:
+        weights = neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
+        parts = replace(measured, neighbors=neighbors).parts()
+        found = propose(parts, features, n, k=k, beam=beam, threads=threads, weights=weights)
+        return found, found.hits(truth)
+
+    if neighbors.is_sparse:
+
+        def precision(most: int) -> F64:
+            return precision_of(prior, *proposed(min(n, n_labels), replace(neighbors, max_comparisons=most)))
+
+        compared = [Option(f"{most:,}", most) for most in options.comparisons]
+        choices["comparisons"] = climb(compared, precision, options.not_worse)
+        neighbors = replace(neighbors, max_comparisons=choices["comparisons"].value)
+        fitted = replace(fitted, neighbors=neighbors)
+    sets = {min(n, n_labels): proposed(min(n, n_labels), neighbors)}
     if options.candidates is None and fitted.network is not None and n_labels > FEW:
         many = min(MANY, n_labels)
-        sets[many] = proposed(many)
+        sets[many] = proposed(many, neighbors)
         compared = [Option(str(each), each) for each in (FEW, many)]
-        choices["candidates"] = choose(compared, lambda n: _precision(prior, *sets[n]), options.better)
+        choices["candidates"] = choose(compared, lambda n: precision_of(prior, *sets[n]), options.better)
         n = choices["candidates"].value
     found, hits = sets[min(n, n_labels)]
     if hits.any(axis=1).sum() >= 2:
         halves = np.arange(len(hits)) % 2 == 0
-        cross = _cross_fitted(found, hits, prior, halves)
-        scores = {"fixed": _precision(prior, found, hits), "fitted": cross}
+        cross = cross_fitted(found, hits, prior, halves)
+        scores = {"fixed": precision_of(prior, found, hits), "fitted": cross}
         decision = choose([Option("fixed", "fixed"), Option("fitted", "fitted")], scores.__getitem__, options.better)
         combination = fit_weights(found, hits, prior) if decision.value == "fitted" else prior
         choices["weights"] = decision._replace(value=tuple(round(weight, 3) for weight in combination.weights))
@@ -336,19 +395,3 @@ def _combined(
     p = fitted.combination.probabilities(ranked, counts[labels])
     answers = HoldoutAnswers(holdout.held, labels, p, is_hit(labels, truth) & (ranked > LOWEST))
     return replace(fitted, candidates=n, choices=choices), answers
-
-
-def _cross_fitted(found: Candidates, hits: Bools, prior: Combination, halves: Bools) -> F64:
-    """Return each point's precision by weights that are fitted to the other half of the points."""
-    out = np.empty(len(hits))
-    for own in (halves, ~halves):
-        fit_on, rest = found.take(~own), found.take(own)
-        out[own] = _precision(fit_weights(fit_on, hits[~own], prior), rest, hits[own])
-    return out
-
-
-def _precision(combination: Combination, found: Candidates, hits: Bools, ranks: Sequence[int] = RANKS) -> F64:
-    """Return the mean of P@k over the ranks k, for each point."""
-    scores = combination.scores(found)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : max(ranks)]
-    return mean_precision(np.take_along_axis(hits, order, axis=1), ranks)

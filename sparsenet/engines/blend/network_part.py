@@ -15,10 +15,11 @@ from sparsenet.engines.network.building import outline
 from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.engines.network.network_holdout import split_points
 from sparsenet.engines.network.options import NetworkOptions
-from sparsenet.engines.network.training import CheckpointError, checkpoints
+from sparsenet.engines.network.training import checkpoints
 from sparsenet.engines.network.training.fingerprint import DATA, data_of, fingerprint, mismatch
 from sparsenet.features.targets import Points
 from sparsenet.selection.holdout import Holdout
+from sparsenet.storage.format import CheckpointError
 
 #: The classifier named in checkpoints.
 TRAINED_FOR = "BlendClassifier"

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 
 from sparsenet.core.validation import real
 from sparsenet.kernels.types import F32, F64
@@ -72,11 +73,14 @@ class Calibration:
         return np.asarray((np.log(p) - np.log1p(-p) - self.shift) / self.steepness)
 
     def chosen(self, scores: F32, threshold: float | None = None) -> NDArray[np.bool_]:
-        """Return the mask of labels whose probability exceeds `threshold`, by default the fitted one."""
+        """Return the mask of labels whose probability is at least `threshold`, by default the fitted one."""
         border = self.threshold if threshold is None else threshold
-        if border in (0, 1):
-            return np.full(scores.shape, border == 0)
-        return np.asarray(self.log_odds(scores) > np.float32(math.log(border / (1 - border))))
+        odds = self.log_odds(scores)
+        # Few labels are near or above the threshold, so few probabilities are computed.
+        lowest = np.float32(logit(min(border, 1 - 2**-24)) - 1e-3)
+        chosen = np.asarray(odds >= lowest)
+        chosen[chosen] = sigmoid(odds[chosen]) >= np.float32(border)
+        return chosen
 
 
 def unmeasured(n_labels: int, *, exclusive: bool) -> Calibration:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sparsenet.core.rows import Rows
 from sparsenet.selection.holdout import Holdout
+from sparsenet.selection.turns import Turns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,8 @@ class HoldoutOptions:
         Bytes that the scores of held-out texts may take.
     max_measured, max_pairs : int
         With more labels, and more pairs of a text and a label, a second training would take minutes.
-    enough, turns : int
-        This many held-out texts suffice. With few texts, parts are held out in turn, at most `turns` times.
-    max_texts, min_texts : int
-        Bounds of the number of held-out texts.
+    turns : Turns
+        The number of held-out texts, and how often the model is trained without some.
     max_scores, score_bytes : int
         Scores of held-out texts, and the bytes of each: calibration holds several tables of them.
     """
@@ -35,17 +33,14 @@ class HoldoutOptions:
     memory_limit: int | None = None
     max_measured: int = 1000
     max_pairs: int = 20_000_000
-    enough: int = 800
-    turns: int = 5
-    max_texts: int = 5000
-    min_texts: int = 10
+    turns: Turns = field(default_factory=Turns)
     max_scores: int = 1 << 24
     score_bytes: int = 64
 
     def max_in_memory(self, n_labels: int) -> int:
         """Return the number of texts whose scores fit into memory."""
         limit = self.max_scores if self.memory_limit is None else self.memory_limit // self.score_bytes
-        return max(min(limit, self.max_scores) // n_labels, self.min_texts)
+        return max(min(limit, self.max_scores) // n_labels, self.turns.fewest)
 
 
 @dataclass(frozen=True)
@@ -72,28 +67,12 @@ def draw_holdout(
     if for_good:
         n_held = requested if requested is not None else 0 if n < 200 else min(n // 20, 2000, max_texts)
         holdout = _left_out(labels, n_held, seed)
-        min_texts = options.min_texts if requested is None else 1
+        min_texts = options.turns.fewest if requested is None else 1
         return TextHoldout([holdout], for_good=True) if len(holdout) >= min_texts else None
     if requested is not None:
         return TextHoldout([Holdout.draw(n, min(requested, max_texts), seed)]) if requested else None
-    if n < options.min_texts:
-        return None
-    n_held = min(max(min(n // 10, options.max_texts), min(options.enough, -(-n // options.turns))), max_texts)
-    n_turns = min(math.ceil(options.enough / n_held), options.turns)
-    return _in_turns(labels, max(n // n_held, options.turns), n_turns, seed)
-
-
-def _in_turns(labels: Rows, n_parts: int, n_turns: int, seed: int) -> TextHoldout:
-    """Split the texts into parts, stratified by label, and hold out the first `n_turns` of them in turn.
-
-    Unstratified parts hold more of the labels that the other parts lack: a model of these would seem to choose such
-    labels too seldom.
-    """
-    labelled = np.append(labels.indices, -1)[labels.indptr[:-1]]
-    order = np.random.default_rng((seed, 2)).permutation(len(labels))
-    part = np.empty(len(labels), np.int64)
-    part[order[np.argsort(labelled[order], kind="stable")]] = np.arange(len(labels)) % n_parts
-    return TextHoldout([Holdout(np.flatnonzero(part != turn), np.flatnonzero(part == turn)) for turn in range(n_turns)])
+    turns = options.turns.draw(labels, seed, max_texts)
+    return TextHoldout(turns) if turns else None
 
 
 def _left_out(labels: Rows, n_held: int, seed: int) -> Holdout:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
-from sparsenet.core.validation import integer, real
+from sparsenet.core.validation import MAX_WIDTH, integer, real
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
@@ -28,9 +28,12 @@ def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str,
         "labels.indptr": labels.indptr,
         "labels.indices": labels.indices,
         "weights": neighbors.weights,
-    }, {"rarity": neighbors.rarity, "power": neighbors.power} | (
-        {"n_centroids": neighbors.n_centroids} if neighbors.n_centroids else {}
-    )
+    }, {
+        "rarity": neighbors.rarity,
+        "power": neighbors.power,
+        "max_comparisons": neighbors.max_comparisons,
+        **({"n_centroids": neighbors.n_centroids} if neighbors.n_centroids else {}),
+    }
 
 
 def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
@@ -53,7 +56,8 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
     if not (np.isfinite(weights).all() and weights.min() >= 0):
         raise ModelError("the weights of features of the neighbors must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
-    return Neighbors(index, labels, weights, rarity, power, n_centroids=n_centroids)
+    most = integer("max_comparisons", about.get("max_comparisons", Neighbors.max_comparisons), 1, MAX_WIDTH)
+    return Neighbors(index, labels, weights, rarity, power, n_centroids=n_centroids, max_comparisons=most)
 
 
 def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:

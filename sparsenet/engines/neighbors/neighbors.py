@@ -10,7 +10,9 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.ranked import best_first
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, as_matrix, by_row, transpose
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix, by_row, transpose
+from sparsenet.core.scratch import Scratch, get_rows, put_rows, take_rows
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.side_by_side import MAX_DENSE_CELLS, SideBySide, dense_ids, limit_dense
 from sparsenet.kernels.types import F32, F64, I32, I64
@@ -31,9 +33,6 @@ class NeighborRules:
     max_points : int
         Maximum length of a feature's posting list, cut to its largest values: features that nearly all points have are
         slow and discriminate least.
-    max_comparisons : int
-        Maximum number of postings that a query reads; features with large weights and short lists go first. Without a
-        bound, long texts among millions of points would take milliseconds.
     max_cells : int
         Maximum numbers in the matrix of dense points.
     rarities : tuple of float
@@ -50,7 +49,6 @@ class NeighborRules:
     """
 
     max_points: int = 4096
-    max_comparisons: int = 1 << 16
     max_cells: int = MAX_DENSE_CELLS
     rarities: tuple[float, ...] = (0.0, 0.5, 1.0)
     powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0, 6.0)
@@ -85,6 +83,8 @@ class Neighbors:
         Not saved: a loaded model has the default ones.
     n_centroids : int
         The number of centroids of labels at the end of the points.
+    max_comparisons : int
+        Maximum number of postings that a query reads; features with large weights and short lists go first.
     centroids : LabelCentroids, optional
         Not saved: the sums that leave a point out of its own centroids.
     """
@@ -96,6 +96,7 @@ class Neighbors:
     power: float
     rules: NeighborRules = RULES
     n_centroids: int = 0
+    max_comparisons: int = 1 << 16
     centroids: LabelCentroids | None = None
 
     def __repr__(self) -> str:
@@ -108,40 +109,50 @@ class Neighbors:
         """The number of training points."""
         return len(self.labels) - self.n_centroids
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether points are compared by posting lists."""
+        return self._side_by_side is None
+
     @classmethod
     def learn(
-        cls, points: Rows, labels: Rows, k: int, *, seed: int, threads: int, rules: NeighborRules = RULES
+        cls,
+        points: Rows,
+        labels: Rows,
+        k: int,
+        *,
+        seed: int,
+        threads: int,
+        rules: NeighborRules = RULES,
+        runner: TaskRunner = HERE,
     ) -> tuple[Neighbors, dict[str, Decision]]:
         """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbors on a sample.
 
-        Return the neighbors and both decisions.
+        Return the neighbors and both decisions. Tasks of `runner` build and measure the indexes.
         """
         labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
         limited = limit_dense(points, seed=seed, max_cells=rules.max_cells)
-        by_feature = transpose(limited)
         order = np.random.default_rng(seed).permutation(len(points))[: rules.sample]
         start, rest = np.sort(order[: rules.first]), np.sort(order[rules.first :])
-
-        def with_rarity(rarity: float) -> Neighbors:
-            index, weights = _weigh_features(limited, by_feature, rarity, rules)
-            return cls(index, labels, weights, rarity, rules.powers[0], rules)
-
-        near, by_option = {}, {}
-        for rarity in rules.rarities:
-            found = with_rarity(rarity)
-            near[rarity] = found._nearest_others(points, start, k, threads)
-            by_option[rarity] = max(found._ndcg_by_power(start, *near[rarity], threads).values(), key=np.mean)
-            del found  # hold one index at a time, since it may be large
-        options = [Option(f"{each:g}", each) for each in by_option]
-        by_rarity = choose(options, by_option.__getitem__, rules.best)
-        found = with_rarity(by_rarity.value)
-        other = found._nearest_others(points, rest, k, threads)
-        ids, products = (np.concatenate(both) for both in zip(near[found.rarity], other, strict=True))
-        by_option = found._ndcg_by_power(np.concatenate((start, rest)), ids, products, threads)
+        with runner.session() as session:
+            for name, rows in (("points", limited), ("labels", labels)):
+                put_rows(session.scratch, name, rows)
+            for name, sample in (("start", start), ("rest", rest)):
+                session.scratch.put(name, sample)
+                put_rows(session.scratch, f"{name}-points", points.take(sample))
+            session.run(transpose_points, [()])
+            tasks = [(rarity, k, runner.task_threads(threads), rules) for rarity in rules.rarities]
+            near, scores = zip(*session.run(measure_rarity, tasks), strict=True)
+            by_option = dict(zip(rules.rarities, scores, strict=True))
+            options = [Option(f"{each:g}", each) for each in by_option]
+            by_rarity = choose(options, by_option.__getitem__, rules.best)
+            at = rules.rarities.index(by_rarity.value)
+            [by_option] = session.run(index_points, [(*tasks[at], near[at])])
+            index, weights = take_rows(session.scratch, "index"), session.scratch.take("weights")[0]
         options = [Option(f"{each:g}", each) for each in by_option]
         by_power = choose(options, by_option.__getitem__, rules.best)
-        found, sample = replace(found, power=by_power.value), np.concatenate((start, rest))
-        decisions = {"rarity": by_rarity, "power": by_power}
+        found = cls(index, labels, weights, by_rarity.value, by_power.value, rules)
+        decisions, sample = {"rarity": by_rarity, "power": by_power}, np.concatenate((start, rest))
         return found._or_with_centroids(points, limited, sample, k, threads, by_option[by_power.value], decisions)
 
     def _or_with_centroids(
@@ -168,8 +179,9 @@ class Neighbors:
         both, labels = own.after(limited, self.labels)
         more = replace(rules, max_cells=2 * rules.max_cells)
         index, weights = _weigh_features(both, transpose(both), self.rarity, more)
-        found = Neighbors(index, labels, weights, self.rarity, self.power, rules, len(own.labels), own)
-        by_option = found._ndcg_by_power(sample, *found._nearest_others(points, sample, k, threads), threads)
+        found = Neighbors(index, labels, weights, self.rarity, self.power, rules, len(own.labels), centroids=own)
+        near = found._nearest_others(points.take(sample), sample, k, threads)
+        by_option = found._ndcg_by_power(sample, *near, threads)
         options = [Option(f"{each:g}", each) for each in by_option]
         by_power = choose(options, by_option.__getitem__, rules.best)
         scores = {"points": before, "centroids": by_option[by_power.value]}
@@ -190,7 +202,7 @@ class Neighbors:
             queries = Rows(points.indptr, points.indices, values, points.width)
             self._side_by_side.nearest(queries, near, products, threads)
         else:
-            query, size = (points.indptr, points.indices, values), (self.index.width, self.rules.max_comparisons)
+            query, size = (points.indptr, points.indices, values), (self.index.width, self.max_comparisons)
             kernels.nearest_points(*query, *_arrays(self.index), *size, near, products, threads)
         return near, products
 
@@ -217,9 +229,9 @@ class Neighbors:
         kernels.shortlist(*_arrays(weights), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
 
-    def leave_one_out_weights(self, points: Rows, sample: I64, k: int, threads: int) -> Rows:
+    def leave_one_out_weights(self, points: RowSource, sample: I64, k: int, threads: int) -> Rows:
         """Compute `vote_weights` for a sample of the training points, each without itself."""
-        return self._vote_weights(*self._nearest_others(points, sample, k, threads), self.power)
+        return self._vote_weights(*self._nearest_others(points.take(sample), sample, k, threads), self.power)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields without the cached properties and what is not saved."""
@@ -251,9 +263,8 @@ class Neighbors:
             found[power] = find_hits(truth, best_first(shares, n_ranks, labels)[0], n_ranks).ndcg_of_points(n_ranks)
         return found
 
-    def _nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
-        """Find the nearest neighbors of training points; each point is excluded from its own neighbors."""
-        queries = points.take(sample)
+    def _nearest_others(self, queries: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
+        """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
         near, products = self.nearest(queries, k + 1 + (k if self.n_centroids else 0), threads)
         products[near == sample[:, None]] = 0
         if self.centroids is not None:
@@ -269,6 +280,38 @@ class Neighbors:
         weights /= np.maximum(weights.sum(axis=1, keepdims=True), tiny)
         indptr = np.arange(len(near) + 1) * near.shape[1]
         return Rows(indptr, near.reshape(-1), weights.reshape(-1), len(self.labels))
+
+
+def transpose_points(scratch: Scratch) -> None:
+    """Keep the points of each feature."""
+    put_rows(scratch, "by-feature", transpose(get_rows(scratch, "points")))
+
+
+def measure_rarity(
+    scratch: Scratch, rarity: float, k: int, threads: int, rules: NeighborRules
+) -> tuple[tuple[I32, F32], F64]:
+    """Return the neighbors of the first points of the sample, and the nDCG of their vote by its best power."""
+    found, start = _with_rarity(scratch, rarity, rules), scratch.get("start")[0]
+    near = found._nearest_others(get_rows(scratch, "start-points"), start, k, threads)
+    return near, max(found._ndcg_by_power(start, *near, threads).values(), key=np.mean)
+
+
+def index_points(
+    scratch: Scratch, rarity: float, k: int, threads: int, rules: NeighborRules, near: tuple[I32, F32]
+) -> dict[float, F64]:
+    """Keep the index with a rarity; return the nDCG of the sample by power, given what `measure_rarity` found."""
+    found, rest = _with_rarity(scratch, rarity, rules), scratch.get("rest")[0]
+    put_rows(scratch, "index", found.index)
+    scratch.put("weights", found.weights)
+    other = found._nearest_others(get_rows(scratch, "rest-points"), rest, k, threads)
+    ids, products = (np.concatenate(both) for both in zip(near, other, strict=True))
+    return found._ndcg_by_power(np.concatenate((scratch.get("start")[0], rest)), ids, products, threads)
+
+
+def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules) -> Neighbors:
+    points, by_feature, labels = (get_rows(scratch, name) for name in ("points", "by-feature", "labels"))
+    index, weights = _weigh_features(points, by_feature, rarity, rules)
+    return Neighbors(index, labels, weights, rarity, rules.powers[0], rules)
 
 
 def _arrays(rows: Rows) -> tuple[I64, I32, F32]:

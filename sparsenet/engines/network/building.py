@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
@@ -13,9 +12,9 @@ import numpy as np
 
 from sparsenet.core.centroids import SUM_BYTES, support_bound
 from sparsenet.core.machine import available_memory
-from sparsenet.core.memory import check_width, in_words
+from sparsenet.core.memory import announce, check_width
 from sparsenet.core.progress import is_wanted
-from sparsenet.core.rows import Rows, transpose
+from sparsenet.core.rows import Rows, RowSource, transpose
 from sparsenet.engines.network import sizing
 from sparsenet.engines.network.layers import Dense, SparseInput
 from sparsenet.engines.network.losses import gives_log_odds
@@ -34,10 +33,10 @@ SET_IT_BACK = "set it back to what it was, or fit the classifier again"
 
 def build(
     options: NetworkOptions,
-    features: Rows,
+    features: RowSource,
     labels: Rows,
     *,
-    held: int = 0,
+    held: Mapping[str, int] | None = None,
     seed: int,
     threads: int,
     scored: bool = False,
@@ -46,8 +45,8 @@ def build(
 ) -> tuple[Network, NetworkOptions]:
     """Build a network with initial weights, and return it with its options.
 
-    A size that is "auto" shrinks until training fits into memory and into the seconds left. The points already hold
-    `held` bytes. Raises TooLargeError if even the smallest size does not fit into memory.
+    A size that is "auto" shrinks until training fits into memory and into the seconds left. `held` are bytes in
+    use already, by purpose. Raises TooLargeError if even the smallest size does not fit into memory.
     """
     label_points = transpose(labels)
     path: WidePath | None = None
@@ -58,12 +57,13 @@ def build(
         return network
 
     needed: dict[str, int] = {}
-    limit = memory_limit(options, held)
+    held = {} if held is None else {purpose: size for purpose, size in held.items() if size}
+    limit = memory_limit(options, sum(held.values()))
     for candidate in sizing.smaller_options(options):
         options = candidate
         bound = int(support_bound(features, label_points, options.wide_budget).sum()) if options.wide else 0
         needed = memory_needed(options, make(options), features, labels, bound, scored, keep_best, threads)
-        needed |= {"points": held} if held else {}
+        needed |= held
         if sum(needed.values()) <= limit:
             break
     check_memory(needed, options, limit)
@@ -201,7 +201,7 @@ def _initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit
 def memory_needed(
     options: NetworkOptions,
     network: Network,
-    features: Rows,
+    features: RowSource,
     labels: Rows,
     support: int,
     scored: bool,
@@ -250,11 +250,11 @@ def memory_needed(
     return {purpose: size for purpose, size in needed.items() if size}
 
 
-def _input_gradient(options: NetworkOptions, features: Rows, batch: int) -> int:
+def _input_gradient(options: NetworkOptions, features: RowSource, batch: int) -> int:
     """Return the bytes of the first layer's gradient, a row per feature present; Adam needs none."""
     if not options.hidden or type(options.optimizer) is Adam:
         return 0
-    present = min(int(batch * features.indptr[-1] / max(len(features), 1)), features.width)
+    present = min(int(batch * features.n_entries / max(len(features), 1)), features.width)
     return 4 * present * options.hidden[0]
 
 
@@ -281,17 +281,14 @@ def memory_limit(options: NetworkOptions, held: int = 0) -> int:
 
 def check_memory(needed: dict[str, int], options: NetworkOptions, limit: int) -> None:
     """Print the bytes needed if progress is wanted, and raise TooLargeError beyond the limit."""
-    total = sum(needed.values())
-    parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())
-    if is_wanted(options.verbose):
-        print(f"sparsenet: {in_words(total)} needed ({parts}), {in_words(limit)} available", file=sys.stderr)
-    if total > limit:
-        what = "the limit is" if options.memory_limit is not None else "there are"
-        smallest = {"hidden": sum(options.hidden), "wide_budget": options.wide_budget}
-        even = " and ".join(f"{name}={smallest[name]}" for name in options.short_of)
+    smallest = {"hidden": sum(options.hidden), "wide_budget": options.wide_budget}
+    even = " and ".join(f"{name}={smallest[name]}" for name in options.short_of)
+    given, shown = options.memory_limit is not None, is_wanted(options.verbose)
+    problem = announce(needed, limit, is_given=given, shown=shown, even=even and f" even with {even}")
+    if problem is not None:
         ways = {"hidden": "hidden (the deep weights), ", "wide_budget": "wide_budget (the wide weights), "}
         further = "".join(way for name, way in ways.items() if name not in options.short_of)
         raise TooLargeError(
-            f"training needs {in_words(total)} ({parts}){even and f' even with {even}'}, {what} {in_words(limit)}",
+            problem,
             f"lower {further}n_negatives or batch_size (the batch), or use optimizer='sgd', which keeps no state",
         )

@@ -28,7 +28,7 @@ from sparsenet.engines.network.training.trainer import Trainer
 from sparsenet.features.kinds import are_dense
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
-from sparsenet.features.targets import Points, Target
+from sparsenet.features.targets import LoadedPoints, Points, Target
 from sparsenet.selection.choose import Decision
 from sparsenet.selection.holdout import Holdout
 
@@ -112,7 +112,7 @@ def fit(
     target: Target | None = None,
     scaling: Scaling | None = None,
     seen: LabelStats | None = None,
-    validation: Points | None = None,
+    validation: LoadedPoints | None = None,
     holdout: Holdout | None = None,
     callbacks: Sequence[Callback] = (),
     checkpoint: str | os.PathLike[str] | None = None,
@@ -120,6 +120,7 @@ def fit(
     trained_for: str = "ExtremeClassifier",
     calibrates: bool = True,
     shared: Sequence[NDArray[Any]] = (),
+    held: Mapping[str, int] | None = None,
     started: float | None = None,
 ) -> FittedNetwork:
     """Train a network on rows of features and labels, from the start.
@@ -143,6 +144,8 @@ def fit(
         Whether to fit probabilities, given held-out points.
     shared : arrays
         Memory of the caller, not counted as held for training.
+    held : mapping, optional
+        Bytes that the caller holds, by purpose.
     started : float, optional
         `time.perf_counter` at which a time budget began; now by default.
     """
@@ -154,7 +157,8 @@ def fit(
     split = split_points(options, points, validation, holdout, seed)
     points = split.train
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
-    held = own_bytes([*points, *[part.features for part in (split.validation, split.held_out) if part]], shared)
+    own = own_bytes([*points, *[part.features for part in (split.validation, split.held_out) if part]], shared)
+    held = {**(held or {}), "points": (held or {}).get("points", 0) + own}
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
     options = scouting.scout(options, split, held=held, seed=seed, threads=threads)
@@ -211,7 +215,7 @@ def fit_first(
 ) -> FittedNetwork:
     """Train one epoch at a constant learning rate over the first batch of points, and keep the optimizers' state."""
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
-    network, options = build(options, *points, held=own_bytes(points, shared), seed=seed, threads=threads)
+    network, options = build(options, *points, held={"points": own_bytes(points, shared)}, seed=seed, threads=threads)
     made = sizing.explain_sizes(options, network, scaling, len(points[0]))
     made.pop("epochs", None)  # a call trains one epoch
     return _one_pass(FittedNetwork(network, target, scaling, seen, choices=made), options, points, seed, threads)

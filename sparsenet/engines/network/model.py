@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.batches import Batch, Postings, Workspace
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.core.validation import integer
 from sparsenet.engines.network.layers import Backward, Dense, Pass, SparseInput
 from sparsenet.engines.network.optim import Parameter
@@ -219,9 +219,9 @@ class Network:
         assert self.output.wide is not None, "a network has hidden units or a wide path"
         return self.output.wide.n_features
 
-    def check_ready(self, features: Rows) -> None:
+    def check_ready(self, features: RowSource) -> None:
         """Reject points of the wrong width: a kernel would read beyond the end of the weights."""
-        if not isinstance(features, Rows):
+        if not hasattr(features, "in_memory"):
             raise TypeError(f"features must be Rows, got {type(features).__name__}: pass Rows.of(X)")
         for parameter in self.parameters():
             if not hasattr(parameter, "value"):

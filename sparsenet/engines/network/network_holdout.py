@@ -9,7 +9,7 @@ import numpy as np
 from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Validation
-from sparsenet.features.targets import Points
+from sparsenet.features.targets import LoadedPoints, Points
 from sparsenet.kernels.types import I64
 from sparsenet.selection.holdout import Holdout
 
@@ -34,28 +34,28 @@ class TrainingPoints(NamedTuple):
     held_out: Validation | None = None
     scouting: Holdout | None = None
 
-    def for_scouting(self) -> tuple[Points, Points] | None:
+    def for_scouting(self) -> tuple[Points, LoadedPoints] | None:
         """Return the points of a pilot run, and those to measure it on; None without a hold-out."""
         if self.validation is not None:
             return None
         if self.scouting is not None:
-            return rows_of(self.train, self.scouting.kept), rows_of(self.train, self.scouting.held)
+            return selected(self.train, self.scouting.kept), rows_of(self.train, self.scouting.held)
         if self.held_out is not None:
             return self.train, (self.held_out.features, Rows.of(self.held_out.truth))
         return None
 
 
 def split_points(
-    options: NetworkOptions, points: Points, given: Points | None, holdout: Holdout | None, seed: int
+    options: NetworkOptions, points: Points, given: LoadedPoints | None, holdout: Holdout | None, seed: int
 ) -> TrainingPoints:
     """Draw the hold-out, unless the caller did, and sort the points by use.
 
     `given` is the user's validation data. Validation data also serve the trial of hidden units if there are enough.
     """
     _check_given(options, given)
-    held: Points | None = None
+    held: LoadedPoints | None = None
     if holdout is not None:
-        points, held = rows_of(points, holdout.kept), rows_of(points, holdout.held)
+        points, held = selected(points, holdout.kept), rows_of(points, holdout.held)
     n_points, n_labels = len(points[0]), points[1].width
     if options.validation_fraction > 0:
         points, given = _apart(points, _n_validation(options, n_points), seed)
@@ -71,16 +71,21 @@ def split_points(
     return TrainingPoints(points, scouting=Holdout.draw(n_points, n_held, seed) if n_held else None)
 
 
-def rows_of(points: Points, numbers: I64) -> Points:
-    """Return some of the points."""
+def rows_of(points: Points, numbers: I64) -> LoadedPoints:
+    """Return some of the points, in memory."""
     return points[0].take(numbers), points[1].take(numbers)
 
 
-def _as_validation(points: Points) -> Validation:
+def selected(points: Points, numbers: I64) -> Points:
+    """Return some of the points, ascending; those on disk stay there."""
+    return points[0].select(numbers), points[1].take(numbers)
+
+
+def _as_validation(points: LoadedPoints) -> Validation:
     return Validation(points[0], as_matrix(points[1]))
 
 
-def _check_given(options: NetworkOptions, given: Points | None) -> None:
+def _check_given(options: NetworkOptions, given: LoadedPoints | None) -> None:
     """Refuse validation data that are empty, given twice, or missing."""
     if given is not None and options.validation_fraction > 0:
         raise ValueError("validation_fraction and validation are both set: leave one of them out")
@@ -99,7 +104,7 @@ def _n_validation(options: NetworkOptions, n_points: int) -> int:
     return n_held
 
 
-def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
+def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, LoadedPoints]:
     """Return the points to train on, and `n_held` others."""
     holdout = Holdout.draw(len(points[0]), n_held, seed)
     if not np.diff(points[1].indptr)[holdout.kept].any():
@@ -107,4 +112,4 @@ def _apart(points: Points, n_held: int, seed: int) -> tuple[Points, Points]:
             f"{n_held} of {len(points[0])} rows are held out to measure on, and y has no label at all in the others: "
             "try another random_state, or measure on points of your own"
         )
-    return rows_of(points, holdout.kept), rows_of(points, holdout.held)
+    return selected(points, holdout.kept), rows_of(points, holdout.held)

@@ -7,7 +7,7 @@ not predict which (bench/notes/networks.md, Passes over few points).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,16 +20,18 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import TrainingPoints
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import Progress, StopTraining, Trainer
-from sparsenet.features.targets import Points
+from sparsenet.features.targets import LoadedPoints
 from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 
 
-def scout(options: NetworkOptions, points: TrainingPoints, *, held: int, seed: int, threads: int) -> NetworkOptions:
+def scout(
+    options: NetworkOptions, points: TrainingPoints, *, held: Mapping[str, int], seed: int, threads: int
+) -> NetworkOptions:
     """Return the options, with fewer epochs or without hidden units if a pilot run is better that way.
 
     The pilot runs a third of the epochs. It is skipped if the number of epochs is given, or too small to overfit.
-    `held` is the number of bytes that the caller holds.
+    `held` are the bytes that the caller holds, by purpose.
     """
     n_points, n_labels = len(points.train[0]), points.train[1].width
     split = points.for_scouting() if options.scouts(n_points) else None
@@ -38,7 +40,8 @@ def scout(options: NetworkOptions, points: TrainingPoints, *, held: int, seed: i
     rest, held_out = split
     if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_max_scores:
         return options
-    held += own_bytes([*rest, *held_out], arrays_of(*points.train))
+    own = own_bytes([*rest, *held_out], arrays_of(*points.train))
+    held = {**held, "points": held.get("points", 0) + own}
     network, built = build(replace(options, verbose=False), *rest, held=held, seed=seed, threads=threads)
     n_epochs = options.n_epochs(n_points)
     config = replace(built, epochs=n_epochs).training(len(rest[0]), seed=seed, threads=threads)
@@ -58,7 +61,7 @@ class _EpochRecorder:
     def __init__(
         self,
         network: Network,
-        held_out: Points,
+        held_out: LoadedPoints,
         threads: int,
         n_pilot_epochs: int,
         report: Callable[[float], object],

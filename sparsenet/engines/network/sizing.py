@@ -15,17 +15,18 @@ import numpy as np
 
 from sparsenet.core.batches import Batcher, Workspace
 from sparsenet.core.progress import is_wanted
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import SGD, Adagrad, Adam
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.samplers import AllSampler, LSHSampler
-from sparsenet.engines.network.training import CheckpointError, Trainer, checkpoints
+from sparsenet.engines.network.training import Trainer, checkpoints
 from sparsenet.engines.network.training.fingerprint import RESTART
 from sparsenet.features.scaling import Scaling
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
+from sparsenet.storage.format import CheckpointError
 
 #: By parameter name.
 Choices = dict[str, Decision]
@@ -64,7 +65,7 @@ def _widths(options: NetworkOptions) -> list[tuple[int, ...]]:
 
 def fit_into_time(
     options: NetworkOptions,
-    points: tuple[Rows, Rows],
+    points: tuple[RowSource, Rows],
     make: Callable[[NetworkOptions], Network],
     left: Callable[[], float],
     *,
@@ -100,7 +101,7 @@ def fit_into_time(
 
 def _seconds_per_step(
     network: Network,
-    points: tuple[Rows, Rows],
+    points: tuple[RowSource, Rows],
     options: NetworkOptions,
     max_seconds: float,
     *,

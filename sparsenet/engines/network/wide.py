@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.core.batches import DensePostings, Postings, Workspace
 from sparsenet.core.centroids import centroids, label_blocks, lengths, owners_of, support_bound
-from sparsenet.core.rows import Rows, transpose
+from sparsenet.core.rows import Rows, RowSource, transpose
 from sparsenet.core.validation import integer, real
 from sparsenet.engines.network.optim import Adagrad, Optimizer, Parameter
 from sparsenet.kernels.types import F32, I32, I64
@@ -59,7 +59,7 @@ def initial_norms(config: WideConfig, label_counts: I64) -> NDArray[np.float64]:
     return config.norm * np.maximum(label_counts, 1) ** config.norm_power
 
 
-def _initial_weights(features: Rows, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
+def _initial_weights(features: RowSource, label_points: Rows, config: WideConfig, threads: int) -> tuple[I64, I32, F32]:
     """Return the number of weights per label, their features and their initial values."""
     vectors = centroids(features, label_points, config.budget, threads)
     counts = np.diff(vectors.indptr)
@@ -125,7 +125,7 @@ class WidePath:
         self._inverted: Rows | None = None
 
     @classmethod
-    def from_centroids(cls, features: Rows, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
+    def from_centroids(cls, features: RowSource, label_points: Rows, config: WideConfig, threads: int) -> WidePath:
         """Initialise each label with the centroid of its points."""
         capacity = int(support_bound(features, label_points, config.budget).sum())
         indptr = np.zeros(len(label_points) + 1, np.int64)
@@ -143,7 +143,7 @@ class WidePath:
         """Replace the configuration: the optimizer, and the initialisation of weights added by `grow`."""
         self.config, self.weight.optimizer = config, config.optimizer
 
-    def grow(self, features: Rows, label_points: Rows, threads: int) -> None:
+    def grow(self, features: RowSource, label_points: Rows, threads: int) -> None:
         """Extend the support for new points: initialise new labels, and add features to known labels with weight 0.
 
         A label takes its strongest new features until its budget is full.

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from sparsenet.core.batches import Slots, Workspace
 from sparsenet.core.centroids import centroids, lengths
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource, sum_of_squares
 from sparsenet.engines.network.optim import Adagrad
 from sparsenet.engines.network.wide import WideConfig, WidePath, initial_norms
 from sparsenet.kernels.types import F32, F64, I64
@@ -38,7 +38,7 @@ class _ScoredPairs:
 
 
 def fitted_norm(
-    features: Rows,
+    features: RowSource,
     labels: Rows,
     label_points: Rows,
     config: WideConfig,
@@ -74,14 +74,14 @@ def first_rate(config: WideConfig, path: WidePath, label_counts: I64) -> float:
     return float(f"{FIRST_STEP * caution * root_mean_square:.3g}")
 
 
-def damping(features: Rows, batch_size: int) -> float:
+def damping(features: RowSource, batch_size: int) -> float:
     """Choose the epsilon of Adagrad by the size of the gradient of a wrong answer in a batch."""
-    answer = np.sqrt(np.square(features.data, dtype=np.float64).mean()) if len(features.data) else 0.0
+    answer = np.sqrt(sum_of_squares(features) / max(features.n_entries, 1))
     return float(f"{max(DAMPING * answer / batch_size, Adagrad.epsilon):.3g}")
 
 
 def fitted_path(
-    features: Rows,
+    features: RowSource,
     labels: Rows,
     label_points: Rows,
     config: WideConfig,
@@ -103,7 +103,7 @@ def fitted_path(
 def _score_sample(
     sample: Rows,
     true_labels: Rows,
-    features: Rows,
+    features: RowSource,
     label_points: Rows,
     config: WideConfig,
     rng: np.random.Generator,

@@ -11,6 +11,7 @@ import numpy as np
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
+from sparsenet.data.dialect import NO_FILE, LearntFile
 from sparsenet.engines.table.encoding_choices import without
 from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.measuring_members import Measured, can_decide, measure_steps
@@ -51,6 +52,8 @@ class FittedTable:
         The column of classes, and what separates several classes in its cells.
     dropped : ndarray of bool, optional
         Features that the model does without.
+    file : LearntFile
+        How the training file was read, for further files.
     """
 
     member: Member
@@ -63,6 +66,7 @@ class FittedTable:
     column: str | None = None
     label_delimiter: str | None = None
     dropped: Bools | None = None
+    file: LearntFile = NO_FILE
 
     def points(self, frame: Frame, threads: int, *, whole: bool = False) -> TablePoints:
         """Encode a frame: the parts that the model needs, or both."""
@@ -86,7 +90,7 @@ def fit(
     check_method(options.method, left_out, exclusive=exclusive)
     methods = [options.method] if options.method != "auto" else [each for each in METHODS if each not in left_out]
     if not can_decide(parts, labels):
-        method = methods[0] if options.method != "auto" or len(labels) >= options.holdout.min_rows else methods[-3]
+        method = methods[0] if options.method != "auto" or len(labels) >= options.turns.fewest else methods[-3]
         (member,) = training.train([method], whole)
         why = f"{method}: too few rows to hold some out"
         return member, {} if options.method != "auto" else {"method": Decision(method, why, tuple(methods))}, None
@@ -164,7 +168,7 @@ def _final(
     parts: list[Holdout],
 ) -> Member:
     """Return the chosen models, trained on all rows if many were held out."""
-    if len(parts) == 1 and len(parts[0].held) < training.options.holdout.retrain_share * len(whole.points):
+    if len(parts) == 1 and len(parts[0].held) < training.options.retrain_share * len(whole.points):
         members = [measured[method].member for method in chosen]
     else:
         by_method: dict[str, Member] = {}

@@ -9,6 +9,7 @@ import numpy as np
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import boolean
+from sparsenet.data.dialect import LearntFile
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.boosting import boosting_arrays
@@ -66,6 +67,7 @@ def pack(fitted: FittedTable, parameters: dict[str, Any], *, small: bool = False
         "parameters": parameters,
         "column": fitted.column,
         "label_delimiter": fitted.label_delimiter,
+        "file": fitted.file.as_json(),
         "target": about_target,
         "n_points": fitted.seen.n_points,
         "encoder": about_encoder,
@@ -95,7 +97,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     dropped = arrays.get("dropped")
     if dropped is not None and (dropped.dtype != np.bool_ or dropped.shape != (n_features(encoder),)):
         raise ModelError(f"dropped must hold a bool for each of {n_features(encoder)} features, got {dropped.shape}")
-    fitted = FittedTable(member, target, seen, encoder, background, choices, validation, column, delimiter, dropped)
+    about = (target, seen, encoder, background, choices, validation, column, delimiter, dropped)
+    fitted = FittedTable(member, *about, LearntFile.of_json(metadata.get("file")))
     return metadata["parameters"], fitted
 
 

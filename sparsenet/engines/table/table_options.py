@@ -14,53 +14,13 @@ from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.kernels.types import F64, I32
 from sparsenet.selection.choose import Rule
 from sparsenet.selection.holdout import Holdout
+from sparsenet.selection.turns import Turns
 
 #: The kinds of models; the first two need exactly one class a row.
 METHODS = ("boosting", "linear", "blend", "network", "tree")
 ONE_CLASS_ONLY = ("boosting", "linear")
 #: Methods with a setting that held-out rows choose, and its name.
 SETTINGS = {"linear": "cost", "boosting": "rounds"}
-
-
-@dataclass(frozen=True)
-class TableHoldout:
-    """The size of the hold-out.
-
-    Attributes
-    ----------
-    share, min_held, max_held : float and int
-        A tenth of the rows, and these bounds.
-    folds : int
-        If `min_held` rows would be more than one in `folds`, such parts are held out in turn until there are as many.
-    min_rows : int
-        With fewer rows nothing is held out.
-    retrain_share : float
-        The winner is trained again on all rows if at least this share was held out.
-    """
-
-    share: float = 0.1
-    min_held: int = 500
-    max_held: int = 5000
-    folds: int = 5
-    min_rows: int = 20
-    retrain_share: float = 0.05
-
-    def draw(self, n: int, seed: int, times: F64 | None = None) -> list[Holdout]:
-        """Draw the parts to hold out, one after the other; none of few rows.
-
-        With `times`, as for rows that look back on a history, the last rows are held out: new rows are later, too.
-        """
-        if n < self.min_rows:
-            return []
-        if times is not None:
-            n_held = min(max(int(n * self.share), min(self.min_held, n // self.folds)), self.max_held)
-            return [Holdout.draw(n, n_held, seed, strategy="time", by=times)]
-        if n >= self.folds * self.min_held:
-            return [Holdout.draw(n, int(np.clip(n * self.share, self.min_held, self.max_held)), seed)]
-        n_parts = min(self.folds, -(-self.min_held * self.folds // n))
-        order = np.random.default_rng((seed, 2)).permutation(n)
-        parts = [np.sort(part) for part in np.array_split(order, self.folds)[:n_parts]]
-        return [Holdout(np.setdiff1d(np.arange(n), part), part) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -72,7 +32,10 @@ class TableOptions:
     method : str
         One of `METHODS`, or "auto".
     verbose : bool, optional
-    holdout : TableHoldout
+    turns : Turns
+        The number of held-out rows.
+    retrain_share : float
+        The winner is trained again on all rows if at least this share was held out.
     better : Rule
         The evidence for another model than the usual one. All cost about the same, so the better one wins.
     larger : Rule
@@ -86,13 +49,24 @@ class TableOptions:
 
     method: str = "auto"
     verbose: bool | None = None
-    holdout: TableHoldout = field(default_factory=TableHoldout)
+    turns: Turns = field(default_factory=Turns)
+    retrain_share: float = 0.05
     better: Rule = field(default_factory=lambda: Rule("accuracy and Brier score", standard_errors=0.5))
     larger: Rule = field(default_factory=lambda: Rule("accuracy and Brier score", standard_errors=0.0))
     boosting: BoostingRules = field(default_factory=BoostingRules)
     linear: LogisticRules = field(default_factory=LogisticRules)
     max_linear: float = 1e7
     max_boosting: float = 3e7
+
+    def draw(self, labels: Rows, seed: int, times: F64 | None = None) -> list[Holdout]:
+        """Draw the parts to hold out, one after the other; none of few rows.
+
+        With `times`, as for rows that look back on a history, the last rows are held out: new rows are later, too.
+        """
+        if times is None or len(labels) < self.turns.fewest:
+            return self.turns.draw(labels, seed)
+        n_held, _ = self.turns.sizes(len(labels))
+        return [Holdout.draw(len(labels), n_held, seed, strategy="time", by=times)]
 
     def rule(self, *, exclusive: bool) -> Rule:
         """Return the evidence for another option than the first, by the scores of `HeldAnswers`."""

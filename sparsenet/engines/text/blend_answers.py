@@ -69,16 +69,16 @@ class BlendAnswers:
         found = [self._ranked(points, self.n_candidates, threads)[0][:, 0] for points in self._points(texts, threads)]
         return np.concatenate([np.empty(0, np.int32), *found])
 
-    def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """See `LinearAnswers`. With a threshold of 0, all labels are above it."""
+    def likely(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
+        """See `LinearAnswers`. All labels reach a threshold of 0."""
         border = self.model.calibration.threshold if threshold is None else threshold
         k = self.n_labels if border == 0 else self.n_candidates
         names, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for points in self._points(texts, threads, k):
             labels, p = self._probable(points, k, threads)
-            is_above = p > border if border > 0 else np.ones(p.shape, bool)
-            names.append(labels[is_above])
-            counts.append(is_above.sum(axis=1))
+            reaches = p >= border
+            names.append(labels[reaches])
+            counts.append(reaches.sum(axis=1))
         return np.concatenate(names), np.cumsum(np.concatenate(counts))
 
     def probabilities(self, texts: list[str], threads: int) -> F32:

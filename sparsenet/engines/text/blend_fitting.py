@@ -84,7 +84,7 @@ def fit_blend(
     if options.time_budget is not None:
         parameters["time_budget"] = max(deadline - time.monotonic(), 1e-3)
     data = points, problem.labels, held_out, problem.seed, problem.threads
-    model, answers = BlendModel.train(*data, **parameters)
+    model, answers = BlendModel.train(*data, held=corpus.n_bytes, **parameters)
     if answers is not None and not problem.exclusive:
         model = model.with_threshold(answers, problem.labels.take(answers.held))
     return MeasuredBlend(vocabulary, model, answers)

@@ -273,7 +273,7 @@ def fit_network(
         parameters["epochs"] = options.epochs
     if options.time_budget is not None:
         parameters["time_budget"] = max(deadline - time.monotonic(), 1e-3)  # at least one step
-    model = NetworkModel.train(points, own, problem.seed, threads, **parameters)
+    model = NetworkModel.train(points, own, problem.seed, threads, held=corpus.n_bytes, **parameters)
     if holdout is not None:
         rows, truth = rows_and_labels(holdout.turns[0].held)
         held = vocabulary.points(rows, threads, problem.spill)

@@ -102,14 +102,14 @@ class LinearAnswers:
             values.append(np.take_along_axis(found, order, axis=1))
         return np.concatenate(labels), np.concatenate(values)
 
-    def above(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
-        """Return the labels above a probability, best first, and row pointers; None: the fitted threshold."""
+    def likely(self, texts: list[str], threshold: float | None, threads: int) -> tuple[I32, I64]:
+        """Return the labels of at least a probability, best first, and row pointers; None: the fitted threshold."""
         labels, counts = [np.empty(0, np.int32)], [np.zeros(1, np.int64)]
         for scores in self._blocks(texts, threads):
-            above = self.model.calibration.chosen(scores, threshold)
-            rows, found = np.nonzero(above)
+            chosen = self.model.calibration.chosen(scores, threshold)
+            rows, found = np.nonzero(chosen)
             labels.append(found[np.lexsort((-scores[rows, found], rows))].astype(np.int32))
-            counts.append(above.sum(axis=1))
+            counts.append(chosen.sum(axis=1))
         return np.concatenate(labels), np.cumsum(np.concatenate(counts))
 
     def probabilities(self, texts: list[str], threads: int) -> F32:

@@ -89,11 +89,13 @@ class BlendModel:
         threads: int,
         *,
         time_budget: float | None = None,
+        held: int = 0,
         **parameters: Any,
     ) -> tuple[BlendModel, HoldoutAnswers | None]:
         """Train on weighted features of texts, ascending, and their labels; also return the answers on the hold-out.
 
-        `parameters` are passed to `ExtremeClassifier` for the network. Ctrl-C raises the original KeyboardInterrupt.
+        The texts hold `held` bytes. `parameters` are passed to `ExtremeClassifier` for the network. Ctrl-C raises the
+        original KeyboardInterrupt.
         """
         if points.width == 0:
             raise ValueError(
@@ -114,6 +116,7 @@ class BlendModel:
             "seen": LabelStats.of_rows(points.width, labels.width),
         }
         how: dict[str, Any] = {"seed": run_seed(seed), "threads": threads, "started": time.perf_counter()}
+        how["held"] = {"texts": held}
         try:
             fitted, answers = fit_and_measure((points, labels), options, held_out=held_out, **about, **how)
         except InterruptedBlend as interrupt:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sparsenet.core.progress import parts_done
-from sparsenet.core.rows import Rows
-from sparsenet.engines.tree.machines import Level, Rules, search, train
+from sparsenet.core.rows import Rows, RowSource, sum_of_squares
+from sparsenet.core.scratch import put_rows
+from sparsenet.core.tasks import HERE, TaskRunner
+from sparsenet.engines.tree.level_checkpoint import LevelCheckpoint
+from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.restricting import restricted
+from sparsenet.engines.tree.train_levels import train
 from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, Shape, grow
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
@@ -101,6 +106,9 @@ def fit(
     scaling: Scaling | None = None,
     seen: LabelStats | None = None,
     verbose: bool | None = False,
+    runner: TaskRunner = HERE,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
 ) -> FittedTree:
     """Train a tree on rows of features and labels.
 
@@ -111,6 +119,10 @@ def fit(
     rules : Rules
     target, scaling, seen :
         Kept with the result; by default labels are column numbers and features are unscaled.
+    runner : TaskRunner
+        Where the tasks run; this process by default.
+    checkpoint, resume :
+        Keep each trained level in this directory, and go on after the last one there.
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
@@ -118,9 +130,19 @@ def fit(
     if scaling is None or scaling.kind == "none":
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)
-    shape = grow(features, labels, seed, threads)
-    with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
-        levels = train(shape, features, labels, rules, seed, threads, on_progress)
+    kept = None if checkpoint is None else LevelCheckpoint.of(checkpoint, features, labels, rules, seed)
+    found = kept.load(features.width, labels.width) if kept is not None and resume else None
+    with runner.session() as session:
+        put_rows(session.scratch, "points", features)
+        threads = runner.task_threads(threads)
+        shape, levels = (grow(session, features, labels, seed, threads), []) if found is None else found
+
+        def on_level() -> None:
+            if kept is not None:
+                kept.save(shape, levels)
+
+        with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
+            train(session, shape, features, labels, rules, seed, threads, on_progress, levels, on_level)
     return FittedTree(shape, levels, rules.cost, target, scaling or Scaling("none"), seen)
 
 
@@ -133,7 +155,7 @@ def logits(scores: F32) -> F32:
     return found
 
 
-def _typical_length(points: Rows) -> float:
+def _typical_length(points: RowSource) -> float:
     """Return the root of the mean square of the points' lengths; 1 where all are empty."""
-    total = float(np.sum(np.square(points.data, dtype=np.float64)))
+    total = sum_of_squares(points)
     return math.sqrt(total / len(points)) if total > 0 else 1.0

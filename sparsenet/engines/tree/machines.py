@@ -1,9 +1,8 @@
-"""Linear machines of a label tree: training from the root down, and beam search."""
+"""Linear machines of a label tree: their training parameters, their arrays, and beam search."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -11,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, squares
-from sparsenet.engines.tree.tree_shape import CHILDREN, Shape
-from sparsenet.kernels.types import F32, I8, I32, I64, U16
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
+from sparsenet.engines.tree.tree_shape import CHILDREN
+from sparsenet.kernels.types import F32, I8, I32, I64
 
-Part = tuple[I64, I32, F32, I8, F32]
-OnProgress = Callable[[float], object]
+#: Bytes for each point and node that it reaches: its number and the mask of its children there.
+ROUTING_BYTES = 6
 #: The default cost of an error (bench/notes/trees.md).
 COST = 0.5
 #: `Rules.others` and `Rules.rarity` for few labels per point, and the fraction of both for frequent labels. They
@@ -38,8 +37,9 @@ class Rules:
         points are the hard negatives of the nodes below.
     epochs, tolerance : stopping rule of a node.
     smallest : rows whose weights are all smaller are dropped, given points of length 1.
-    call_entries, thread_nodes : minimum entries of a kernel call, some tenths of a second, and minimum nodes for each
-        thread. Progress and Ctrl-C are handled between calls; the machines do not depend on it.
+    call_entries, thread_nodes : minimum entries of a training task, some tenths of a second, and minimum nodes for each
+        thread. Progress and Ctrl-C are handled between tasks; the machines do not depend on it.
+    shard_points : points that one task routes; the machines do not depend on it.
     """
 
     cost: float = COST
@@ -51,6 +51,7 @@ class Rules:
     smallest: float = 0.2
     call_entries: int = 1 << 22
     thread_nodes: int = 4
+    shard_points: int = POINTS_AT_A_TIME
 
     def fitting(
         self,
@@ -118,110 +119,6 @@ def search(
         kernels.search_tree(machines, *point_arrays, beam, names, found[out], scores[out], threads)
         done = out.stop
     return found, scores
-
-
-def train(
-    shape: Shape, points: Rows, labels: Rows, rules: Rules, seed: int, threads: int, on_progress: OnProgress
-) -> list[Level]:
-    """Train all machines, level by level: the trained upper levels determine which points reach a node.
-
-    `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
-    """
-    true_children, squared = _true_children(shape, labels), squares(points)
-    if not np.isfinite(squared).all():
-        raise ValueError("X contains values whose squares overflow float32: set normalize='rows' or 'columns'")
-    # Points reach all root nodes, then `wrong_ways` nodes of each level. This also estimates the work of a level.
-    widths = [len(children) - 1 for children in shape.children]
-    beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
-    levels: list[Level] = []
-    for depth, children in enumerate(shape.children):
-        if depth == 0:
-            routed = np.tile(np.arange(widths[0], dtype=np.int32), (len(points), 1))
-        else:
-            routed, _ = search(levels, points, beams[depth], beams[depth], threads)
-        arrivals = _arrivals(routed, true_children[depth], shape.parents(depth), children)
-        share = beams[depth] / sum(beams)
-        work = points, squared, arrivals, children
-        levels.append(_train_level(*work, rules, seed + depth, threads, share, on_progress))
-    return levels
-
-
-def _true_children(shape: Shape, labels: Rows) -> list[tuple[I64, I64]]:
-    """Return for each level the pairs of a point and a child that contains one of its labels."""
-    leaf_of = np.full(labels.width, -1, np.int64)
-    leaf_of[shape.labels] = np.arange(len(shape.labels))
-    points = np.repeat(np.arange(len(labels)), np.diff(labels.indptr))
-    child = leaf_of[labels.indices]
-    levels = [(points, child)]
-    for depth in range(len(shape.children) - 1, 0, -1):
-        n = len(shape.children[depth]) - 1
-        keys = _distinct(points * n + shape.parents(depth)[child])
-        points, child = keys // n, keys % n
-        levels.insert(0, (points, child))
-    return levels
-
-
-def _distinct(keys: I64) -> I64:
-    """Return the distinct keys, ascending; sorting is 3 times as fast as NumPy's hashing."""
-    keys = np.sort(keys)
-    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
-
-
-def _arrivals(routed: I32, true_pairs: tuple[I64, I64], parents: I64, children: I64) -> tuple[I64, I32, U16]:
-    """Return the points that reach each node, and bit masks of their true children: pointers, points, masks."""
-    n = len(routed)
-    points, child = true_pairs
-    true_keys = parents[child] * n + points
-    routed_keys = routed.ravel().astype(np.int64) * n + np.repeat(np.arange(n), routed.shape[1])
-    keys = _distinct(np.concatenate((true_keys, routed_keys[routed.ravel() >= 0])))
-    bits = np.left_shift(1, child - children[parents[child]])
-    masks = np.bincount(np.searchsorted(keys, true_keys), bits, minlength=len(keys)).astype(np.uint16)
-    starts = np.searchsorted(keys, np.arange(len(children)) * n)
-    return starts, (keys % n).astype(np.int32), masks
-
-
-def _train_level(
-    points: Rows,
-    squared: F32,
-    arrivals: tuple[I64, I32, U16],
-    children: I64,
-    rules: Rules,
-    seed: int,
-    threads: int,
-    share: float,
-    on_progress: OnProgress,
-) -> Level:
-    starts, reached, masks = arrivals
-    point_arrays = (points.indptr, points.indices, points.data, points.width, squared)
-    entries = np.append(0, np.cumsum(np.diff(points.indptr)[reached] + 1))[starts]
-    costs = rules.cost, rules.cost * rules.others, rules.rarity
-    parts: list[Part] = []
-    for nodes in _group_nodes(entries, rules.call_entries, rules.thread_nodes * threads):
-        own = slice(starts[nodes.start], starts[nodes.stop])
-        node_arrays = (
-            starts[nodes.start : nodes.stop + 1] - starts[nodes.start],
-            reached[own],
-            masks[own],
-            children[nodes.start : nodes.stop + 1] - children[nodes.start],
-        )
-        # Seeds depend on the node alone, since the groups depend on the number of threads.
-        settings: tuple[Any, ...] = (rules.epochs, rules.tolerance, seed + nodes.start, rules.smallest, threads)
-        parts.append(kernels.train_nodes(*point_arrays, *node_arrays, *costs, *settings))
-        on_progress(share * float((entries[nodes.stop] - entries[nodes.start]) / max(entries[-1], 1)))
-    ends = np.cumsum([0, *(part[0][-1] for part in parts)])
-    pointers = np.concatenate([[0], *(part[0][1:] + end for part, end in zip(parts, ends, strict=False))])
-    features, factors, weights, bias = (np.concatenate([part[i] for part in parts]) for i in range(1, 5))
-    return Level(pointers.astype(np.int64), features, factors, weights, bias, children)
-
-
-def _group_nodes(entries: I64, min_entries: int, min_nodes: int) -> Iterator[slice]:
-    """Group nodes so that each call has enough work; `entries` counts the entries before each node."""
-    begin, n_nodes = 0, len(entries) - 1
-    while begin < n_nodes:
-        enough = int(np.searchsorted(entries, entries[begin] + min_entries))
-        end = min(max(enough, begin + min_nodes), n_nodes)
-        yield slice(begin, end)
-        begin = end
 
 
 def check(level: Level, n_features: int) -> None:

@@ -8,8 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from sparsenet import kernels
-from sparsenet.core.centroids import SUM_BYTES, centroids, lengths
-from sparsenet.core.rows import Rows, transpose
+from sparsenet.core.centroids import SUM_BYTES, centroids, label_blocks, lengths
+from sparsenet.core.rows import Rows, RowSource, transpose
+from sparsenet.core.scratch import Scratch, get_rows, get_source, put_rows
+from sparsenet.core.tasks import Session, grouped
 from sparsenet.kernels.types import I32, I64
 
 #: Maximum children of a node, which the kernels train side by side.
@@ -45,41 +47,93 @@ def bytes_per_feature(n_labels: int, threads: int) -> float:
 
 
 def grow(
-    points: Rows, labels: Rows, seed: int, threads: int, *, centroid_features: int = 128, n_rounds: int = 5
+    session: Session,
+    points: RowSource,
+    labels: Rows,
+    seed: int,
+    threads: int,
+    *,
+    centroid_features: int = 128,
+    n_rounds: int = 5,
+    task_labels: int = 1 << 14,
 ) -> Shape:
     """Grow a tree by balanced spherical 2-means of the label centroids, from the top down.
 
-    More `centroid_features` or `n_rounds` gain nothing (bench/notes/trees.md).
+    More `centroid_features` or `n_rounds` gain nothing (bench/notes/trees.md). The session has the "points" in its
+    scratch. A task splits sets of at least `task_labels` labels; the shape does not depend on it.
     """
-    of_label = transpose(labels)
+    of_label, scratch = transpose(labels), session.scratch
     used_labels = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
-    rows = _unit_length(centroids(points, of_label, centroid_features, threads))
+    put_rows(scratch, "points-by-label", of_label)
+    blocks = [*pairwise(label_blocks(points, of_label))]
+    del of_label  # the sums of many labels need the room
+    session.run(sum_labels, [(block, *bounds, centroid_features, threads) for block, bounds in enumerate(blocks)])
+    session.run(join_sums, [(len(blocks),)])
+    scratch.drop("points-by-label")
+    scratch.drop("sums")
     capacities = [CHILDREN]
     while -(-len(used_labels) // capacities[0]) > MAX_ROOTS:
         capacities.insert(0, capacities[0] * CHILDREN)
-    starts, levels = np.array([0, len(used_labels)]), []
+    order, starts, levels = used_labels, np.array([0, len(used_labels)]), []
     for level, capacity in enumerate(capacities):
         parts = -(-np.diff(starts) // capacity)
-        starts = _split(rows, used_labels, starts, parts, seed + level, n_rounds, threads)
+        plan = SplitPlan(seed + level, n_rounds, threads)
+        order, starts = _split(session, plan, order, starts, parts, task_labels)
         levels.append((parts, starts))
+    scratch.drop("centroids")
     # The children of a node are its parts; the children of the lowest nodes are labels.
     children = [np.concatenate(([0], np.cumsum(parts))) for parts, _ in levels[1:]]
-    return Shape(used_labels, [*children, levels[-1][1]])
+    return Shape(order, [*children, levels[-1][1]])
 
 
-def _split(rows: Rows, order: I32, starts: I64, parts: I64, seed: int, n_rounds: int, threads: int) -> I64:
-    """Split each set into parts of about equal size by repeated halving; return the boundaries of the parts."""
+def sum_labels(scratch: Scratch, block: int, first: int, last: int, budget: int, threads: int) -> None:
+    """Keep the centroids of a block of labels, of unit length."""
+    points, of_label = get_source(scratch, "points"), get_rows(scratch, "points-by-label")
+    put_rows(scratch, f"sums.{block}", _unit_length(centroids(points, of_label.slice(first, last), budget, threads)))
+
+
+def join_sums(scratch: Scratch, n_blocks: int) -> None:
+    """Put the centroids of all blocks of labels behind each other."""
+    parts = [get_rows(scratch, f"sums.{block}") for block in range(n_blocks)]
+    lengths = np.concatenate([np.zeros(1, np.int64), *(np.diff(part.indptr) for part in parts)])
+    indices, data = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "data"))
+    put_rows(scratch, "centroids", Rows(np.cumsum(lengths), indices, data, parts[0].width))
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """What the tasks that split sets of labels need to know: the seed of the first set, rounds of 2-means, threads."""
+
+    seed: int
+    n_rounds: int
+    threads: int
+
+
+def _split(session: Session, plan: SplitPlan, order: I32, starts: I64, parts: I64, task_labels: int) -> tuple[I32, I64]:
+    """Split each set into parts of about equal size by repeated halving; return the labels and the parts' bounds."""
     while np.any(parts > 1):
         left_parts = parts // 2
         left = np.diff(starts) * left_parts // parts
-        row_arrays = (rows.indptr, rows.indices, rows.data, rows.width)
-        kernels.split_sets(*row_arrays, starts, left, seed, n_rounds, order, threads)
+        groups = grouped(np.arange(len(starts)), starts, task_labels, plan.threads)
+        tasks = [
+            (plan, first, order[starts[first] : starts[last]], starts[first : last + 1], left[first:last])
+            for first, last in groups
+        ]
+        order = np.concatenate(session.run(split_range, tasks))
         cut = parts > 1
         middle = starts[:-1] + left
         parts = np.stack((np.where(cut, left_parts, parts), np.where(cut, parts - left_parts, 0)), axis=1).ravel()
         begins = np.stack((starts[:-1], middle), axis=1).ravel()
         starts, parts = np.append(begins[parts > 0], starts[-1]), parts[parts > 0]
-    return starts
+    return order, starts
+
+
+def split_range(scratch: Scratch, plan: SplitPlan, first: int, order: I32, starts: I64, left: I64) -> I32:
+    """Split a range of sets, the first of which has the number `first`; return their labels in the new order."""
+    rows, order = get_rows(scratch, "centroids"), order.copy()
+    row_arrays = (rows.indptr, rows.indices, rows.data, rows.width)
+    kernels.split_sets(*row_arrays, starts - starts[0], left, plan.seed + first, plan.n_rounds, order, plan.threads)
+    return order
 
 
 def _unit_length(rows: Rows) -> Rows:

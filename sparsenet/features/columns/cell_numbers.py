@@ -13,6 +13,8 @@ from sparsenet.kernels.types import F64, I64
 _PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 #: Thousands separated by commas, a currency, a percent sign.
 _DECORATED = re.compile(r"([-+]?)[$€£¥]? ?([-+]?)(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)? ?%?", re.ASCII)
+#: Thousands separated by points, next to decimal commas.
+_GROUPED = re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{3})+(?![\d.])", re.ASCII)
 _INFINITE = {"inf": np.inf, "+inf": np.inf, "-inf": -np.inf, "infinity": np.inf, "-infinity": -np.inf}
 
 
@@ -46,19 +48,23 @@ def numbers_in(cells: Cells) -> tuple[F64, I64]:
     if values.dtype.kind == "M":
         return np.full(len(values), np.nan), np.flatnonzero(~np.isnat(values))
     distinct = cells.distinct()
-    found = np.array([_as_number(value) for value in distinct.values], np.float64).reshape(-1, 2)
+    found = np.array([_as_number(value, cells.decimal) for value in distinct.values], np.float64).reshape(-1, 2)
     return found[distinct.codes, 0], np.flatnonzero(found[distinct.codes, 1])
 
 
 def are_numbers(cells: Cells) -> bool:
     """Return whether every cell holds a number or is missing; stops at the first other cell."""
     if cells.values.dtype.kind == "O":
-        return not any(_as_number(value)[1] for value in cells.values)
+        return not any(_as_number(value, cells.decimal)[1] for value in cells.values)
     return not len(numbers_in(cells)[1])
 
 
-def _as_number(value: Any) -> tuple[float, bool]:
+def _as_number(value: Any, decimal: str) -> tuple[float, bool]:
     """Return a distinct cell as a number, and whether it holds something else."""
+    if type(value) is str and decimal == ",":
+        if "." in value and not _GROUPED.search(value):
+            return np.nan, True  # a point that separates no thousands is no decimal mark
+        value = value.replace(".", "").replace(",", ".")
     if type(value) is str:
         try:  # the usual case; underscores are for programs, not for data
             number = float(value)

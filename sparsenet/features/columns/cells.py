@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -53,16 +53,19 @@ class Cells:
         In the types of a `Frame`.
     error : callable
         Makes the error for a problem in a row.
+    decimal : str
+        The decimal mark of numbers in strings.
     """
 
     name: str
     values: NDArray[Any]
     error: Callable[[str, int], ValueError]
+    decimal: str = "."
 
     @classmethod
     def of(cls, frame: Frame, name: str) -> Cells:
         """Take a column of a frame."""
-        return cls(name, frame[name], frame.error)
+        return cls(name, frame[name], frame.error, frame.decimal)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -70,7 +73,7 @@ class Cells:
     def take(self, rows: NDArray[Any] | slice) -> Cells:
         """Select rows; errors still name the rows of the frame."""
         places = np.arange(len(self))[rows]
-        return Cells(self.name, self.values[rows], lambda problem, row: self.error(problem, int(places[row])))
+        return replace(self, values=self.values[rows], error=lambda problem, row: self.error(problem, int(places[row])))
 
     def refuse(self, row: int, problem: str) -> NoReturn:
         """Raise an error about the cell in a row."""

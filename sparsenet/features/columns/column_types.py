@@ -240,7 +240,7 @@ def _of_objects(profile: ColumnProfile, rules: InferenceRules) -> InferredType:
     if order is not None:
         return _of_dates(profile, order)
     if all(isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value.strip()) for value in values):
-        why = "numbers with decimal commas? Write 1234.5 for 1.234,5 to make them numbers"
+        why = "numbers with decimal commas? Read the file with decimal=',' (--decimal), or write 1234.5 for 1.234,5"
         return _doubtful(profile, InferredType(type="category", why=why))
     found = _of_strings(profile, rules)
     if all(isinstance(value, str) and find_order([value], INFERRED_ORDERS) for value in values):

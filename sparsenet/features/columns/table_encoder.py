@@ -123,7 +123,7 @@ class TableEncoder:
         self.require(frame)
         past = {} if self.history is None else self.history.past(frame)
         return [
-            Cells(column.name, past[column.name] if column.name in past else frame[column.name], frame.error)
+            Cells(column.name, past[column.name], frame.error) if column.name in past else Cells.of(frame, column.name)
             for column in self.used
         ]
 

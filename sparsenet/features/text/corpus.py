@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet.core.memory import arrays_of, bytes_in_memory
 from sparsenet.core.rows import Rows
 from sparsenet.data import DataError
 from sparsenet.features.targets import Target
@@ -52,6 +53,12 @@ class Corpus:
     rows: TextRows
     features: Callable[[FeatureRules], TextRows] | None = None
     vectors: F32 | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """The bytes of the features and labels, without those in temporary files."""
+        arrays: list[NDArray[Any]] = [self.rows.indptr, self.rows.slots, self.rows.counts, *arrays_of(self.labels)]
+        return bytes_in_memory(arrays if self.vectors is None else [*arrays, self.vectors])
 
     def features_by(self, rules: FeatureRules) -> TextRows:
         """Return the features of all texts by some rules, without reading the texts again if these are `rules`."""

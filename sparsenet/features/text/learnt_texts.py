@@ -12,7 +12,7 @@ from sparsenet.data.formats import text_format
 from sparsenet.features.spelling import encoded_by_spelling
 from sparsenet.features.targets import Target
 from sparsenet.features.text.inputs import check_any, check_lengths, check_texts
-from sparsenet.features.text.table_columns import KnownColumns, lasting
+from sparsenet.features.text.table_columns import KnownColumns, file_of, lasting
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, read_texts
 from sparsenet.features.text.text_frames import frame_labels, framed, texts_in
 
@@ -77,7 +77,8 @@ def _rules(path: str | os.PathLike[str], known: KnownColumns | None, *, with_lab
         raise ValueError(f"the model learnt from texts in {texts} and from y, not from a column of labels: pass y too")
     delimiter = columns["label_delimiter"] if with_labels else None
     target = columns["target"] if with_labels else None
-    return FileRules(text=list(columns["text"]), target=target, label_delimiter=delimiter)
+    _, dialect = file_of(columns).like(path)
+    return FileRules(text=list(columns["text"]), target=target, label_delimiter=delimiter, dialect=dialect)
 
 
 def _spelled(file: TextFile, target: Target) -> Rows:

@@ -6,12 +6,13 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BufferedReader, BytesIO
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from sparsenet.data.codecs import find_codec
 from sparsenet.data.columns import Column, text_columns
-from sparsenet.data.dialect import Dialect
+from sparsenet.data.dialect import NO_FILE, Dialect, LearntFile
 from sparsenet.data.formats import TableFormat, is_parquet, table_format
 from sparsenet.data.lines import text_lines
 from sparsenet.data.parquet import parquet_names
@@ -22,11 +23,15 @@ from sparsenet.storage import ModelError
 
 
 class KnownColumns(TypedDict):
-    """Names of the columns of texts and labels that a model learnt from, and the delimiter of several labels."""
+    """Names of the columns of texts and labels that a model learnt from, and the delimiter of several labels.
+
+    `file` holds the format and dialect of the training file, unless they are the default ones.
+    """
 
     text: list[str]
     target: str | None
     label_delimiter: str | None
+    file: NotRequired[dict[str, Any]]
 
 
 def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> KnownColumns | None:
@@ -38,7 +43,9 @@ def learnt_from(path: str | os.PathLike[str], rules: FileRules) -> KnownColumns 
     kinds = {type(column) for column in columns}
     if int in kinds and (rules.dialect.header or is_parquet(path) or str in kinds):
         columns = _by_name(columns, names_in(path, cast(TableFormat | None, table), rules.dialect))
-    return columns_by_name(columns[:-1], columns[-1], rules.label_delimiter)
+    # Names of columns imply a header.
+    learnt = LearntFile.of(path, rules.format, replace(rules.dialect, header=None))
+    return columns_by_name(columns[:-1], columns[-1], rules.label_delimiter, learnt)
 
 
 def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | None]:
@@ -48,17 +55,27 @@ def _by_name(columns: list[Column | None], names: list[str]) -> list[Column | No
     return [unique.get(column, column) if isinstance(column, int) else column for column in columns]
 
 
-def columns_by_name(text: Sequence[object], target: object, label_delimiter: str | None = None) -> KnownColumns | None:
+def columns_by_name(
+    text: Sequence[object], target: object, label_delimiter: str | None = None, learnt: LearntFile = NO_FILE
+) -> KnownColumns | None:
     """Return columns if all are given by name: positions may differ in other files."""
     names = [name for name in text if isinstance(name, str)]
     if len(names) < len(text) or not isinstance(target, str | None):
         return None
-    return {"text": names, "target": target, "label_delimiter": label_delimiter}
+    known: KnownColumns = {"text": names, "target": target, "label_delimiter": label_delimiter}
+    return known | {"file": learnt.as_json()} if learnt.dialect.given else known
+
+
+def file_of(known: KnownColumns | None) -> LearntFile:
+    """Return how the training file was read."""
+    return LearntFile.of_json(None if known is None else known.get("file"))
 
 
 def lasting(known: KnownColumns | None) -> KnownColumns | None:
     """Return the columns to save with a model; None if a data frame has names that are not strings."""
-    return None if known is None else columns_by_name(known["text"], known["target"], known["label_delimiter"])
+    if known is None:
+        return None
+    return columns_by_name(known["text"], known["target"], known["label_delimiter"], file_of(known))
 
 
 def unpack(metadata: Mapping[str, Any]) -> KnownColumns | None:
@@ -66,7 +83,9 @@ def unpack(metadata: Mapping[str, Any]) -> KnownColumns | None:
     found = metadata.get("columns")
     if found is None:
         return None
-    columns = columns_by_name(text_columns(found["text"]), found["target"], found["label_delimiter"])
+    columns = columns_by_name(
+        text_columns(found["text"]), found["target"], found["label_delimiter"], LearntFile.of_json(found.get("file"))
+    )
     if columns is None or not isinstance(found["label_delimiter"], str | None):
         raise ModelError(f"columns must be names, got {found!r}")
     return columns

@@ -49,7 +49,7 @@ class FileRules:
         """Return the arguments of `iter_table`."""
         text = self.text if len(self.text) > 1 else self.text[0]  # as the user gave it, for error messages
         own = {"text": text, "target": self.target, "label_delimiter": self.label_delimiter, "format": self.format}
-        return own | asdict(self.dialect)
+        return own | {name: value for name, value in asdict(self.dialect).items() if name != "decimal"}
 
 
 class TextFile(NamedTuple):

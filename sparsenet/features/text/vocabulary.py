@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,7 +45,7 @@ class WeightingRules:
     few_words: float = 2.5
     many_words: float = 40.0
     prior_texts: float = 2.0
-    pairs_at_a_time: int = 1 << 24
+    pairs_at_a_time: int = 1 << 22
     max_cells: int = 1 << 26
 
     def min_texts_of(self, n_texts: int) -> int:
@@ -196,7 +196,8 @@ class Vocabulary:
         found = [np.empty(0)]
         for group in _groups(pairs, weighting.pairs_at_a_time):
             counts = (self._table if as_table else self._pairs)(rows, labels, group)
-            found.append(_divergence_of(counts, prior, weighting.prior_texts))
+            parts = _groups(np.diff(counts.indptr).astype(np.float64), weighting.pairs_at_a_time >> 2)
+            found += [_divergence_of(counts[part], prior, weighting.prior_texts) for part in parts]
         return np.concatenate(found)
 
     def _n_pairs(self, rows: TextRows, labels: Rows) -> NDArray[np.float64]:
@@ -230,7 +231,7 @@ class Vocabulary:
         """Count the same for texts with any number of labels: list each pair of feature and label, then sum."""
         number, n_labels = self._numbers(group), np.diff(labels.indptr)
         features, owners = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for texts, part in rows.parts():
+        for texts, part in replace(rows, part_features=rows.part_features >> 4).parts():
             own = number[part.slots]
             known = np.flatnonzero(own)
             of_text = texts.start + np.searchsorted(part.indptr, known, side="right") - 1
@@ -240,6 +241,7 @@ class Vocabulary:
             first = np.repeat(labels.indptr[:-1][of_text] - (ends - times), times)
             owners.append(labels.indices[first + np.arange(len(first))])
         places = np.concatenate(features), np.concatenate(owners)
+        del features, owners  # large
         ones = np.ones(len(places[0]), np.int32)
         return sparse.coo_array((ones, places), shape=(len(self.slots[group]), labels.width)).tocsr()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sparsenet.kernels.numba.numba_blend import rank_blend
 from sparsenet.kernels.numba.numba_cells import search_cells
-from sparsenet.kernels.numba.numba_dual import dual_train
+from sparsenet.kernels.numba.numba_dual import dual_pass, dual_train, shuffle_order
 from sparsenet.kernels.numba.numba_inference import predict_topk
 from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels.numba.numba_lsh import (
@@ -18,6 +19,7 @@ from sparsenet.kernels.numba.numba_neighbors import nearest_points, neighbor_vot
 from sparsenet.kernels.numba.numba_optim import adagrad_rows, adam_product, adam_rows, sgd_rows
 from sparsenet.kernels.numba.numba_reader import count_marks, parse_svmlight, parse_xmc
 from sparsenet.kernels.numba.numba_recommend import recommend_items
+from sparsenet.kernels.numba.numba_records import decode_rows, encode_rows, read_records
 from sparsenet.kernels.numba.numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels.numba.numba_shortlist import shortlist, wide_scores
 from sparsenet.kernels.numba.numba_sparse import csr_matmul, pair_dot, spread_postings, take_rows, transpose_batch
@@ -25,7 +27,7 @@ from sparsenet.kernels.numba.numba_stream import learn_stream, rank_stream
 from sparsenet.kernels.numba.numba_text import join_texts, text_features, text_room
 from sparsenet.kernels.numba.numba_tree_grow import split_sets
 from sparsenet.kernels.numba.numba_tree_search import search_tree
-from sparsenet.kernels.numba.numba_tree_train import train_nodes
+from sparsenet.kernels.numba.numba_tree_train import node_slacks, train_nodes
 from sparsenet.kernels.numba.numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
@@ -38,7 +40,10 @@ __all__ = [
     "count_marks",
     "count_slots",
     "csr_matmul",
+    "decode_rows",
+    "dual_pass",
     "dual_train",
+    "encode_rows",
     "has_bf16",
     "isa_available",
     "isa_used",
@@ -53,17 +58,21 @@ __all__ = [
     "matmul",
     "nearest_points",
     "neighbor_votes",
+    "node_slacks",
     "pair_dot",
     "parse_svmlight",
     "parse_xmc",
     "predict_topk",
+    "rank_blend",
     "rank_stream",
+    "read_records",
     "recommend_items",
     "search_cells",
     "search_tree",
     "set_isa",
     "sgd_rows",
     "shortlist",
+    "shuffle_order",
     "softmax_gradient",
     "split_sets",
     "spread_postings",

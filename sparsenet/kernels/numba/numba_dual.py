@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
-from sparsenet.kernels.numba.numba_split_mix import GOLDEN, scrambled
+from sparsenet.kernels.numba.numba_split_mix import GOLDEN, scrambled, split_mix
 from sparsenet.kernels.types import F32, I32, I64
 
 _STILL, _USUAL_SQUARE = np.float32(1e-6), np.float32(1024)
+_64_BITS = (1 << 64) - 1
 _MAX_SHORT_PASSES = 4
 _MAX_SHORT_STRIDES = 4
 #: A label with at least this slack is padding: it starts at its optimum.
@@ -46,6 +47,54 @@ def dual_train(
     slacks = (positive_slack.reshape(n_blocks, width), negative_slack.reshape(n_blocks, width))
     limits = (first_label, most_epochs, np.float32(tolerance), np.uint64(seed))
     parallel_for(_train_blocks, n_blocks, threads, points, slacks, limits, weight, epochs)
+
+
+@checked(order="out i32 _")
+def shuffle_order(order: I32, seed: int, n_drawn: int) -> None:
+    """See `sparsenet/_core.pyi`."""
+    start = int(split_mix(np.uint64(seed & _64_BITS))) + n_drawn * int(GOLDEN)
+    _shuffle(order, np.array([start & _64_BITS], np.uint64))  # type: ignore[no-untyped-call]
+
+
+@checked(
+    indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", squares="f32 n", label_indptr="ptr n+1 m",
+    labels="i32 >=m", positive_slack="f32 w", negative_slack="f32 w", order="out i32 _", weight="out f32 d+1 w",
+    alpha="out f32 n w",
+)  # fmt: skip
+def dual_pass(
+    indptr: I64,
+    indices: I32,
+    data: F32,
+    squares: F32,
+    label_indptr: I64,
+    labels: I32,
+    positive_slack: F32,
+    negative_slack: F32,
+    order: I32,
+    first: int,
+    kept: int,
+    rest: float,
+    stride: float,
+    weight: F32,
+    alpha: F32,
+) -> tuple[int, float]:
+    """See `sparsenet/_core.pyi`."""
+    points = (indptr, indices, data, squares, label_indptr, labels)
+    local = np.arange(len(squares), dtype=np.int32)
+    limits = np.float32(rest), np.float32(stride)
+    slack = (positive_slack, negative_slack)
+    active, violation = _visit(points, slack, 0, local, *limits, weight, alpha)  # type: ignore[no-untyped-call]
+    is_active = np.zeros(len(local), np.bool_)
+    is_active[local[:active]] = True
+    return _move_to_front(order, first, kept, is_active), float(violation)  # type: ignore[no-untyped-call]
+
+
+@jit
+def _move_to_front(order, first, kept, is_active):  # type: ignore[no-untyped-def]
+    for i in range(len(is_active)):
+        order[first + i], order[kept] = order[kept], order[first + i]
+        kept += is_active[i]
+    return kept
 
 
 @jit

@@ -77,13 +77,26 @@ def _gather_points(indptr: I64, indices: I32, data: F32, squares: F32, reached: 
 
 def _slacks(belongs: U16, n_children: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
     """Return the slacks of positives and negatives of each child; positives of rare children cost more."""
-    cost, cost_of_others, rarity = (np.float32(value) for value in costs)
     own = ((belongs[:, None] >> np.arange(n_children, dtype=np.uint16)) & 1).sum(axis=0)
-    rare = np.float32(max(len(belongs), 1)) / np.maximum(own, 1).astype(np.float32)
+    return _slacks_of(own, len(belongs), costs)
+
+
+def _slacks_of(own: I64, n: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
+    cost, cost_of_others, rarity = (np.float32(value) for value in costs)
+    n_children = len(own)
+    rare = np.float32(max(n, 1)) / np.maximum(own, 1).astype(np.float32)
     positive, negative = np.full(CHILDREN, _NO_COST), np.full(CHILDREN, _NO_COST)
     positive[:n_children] = np.float32(0.5) / (cost * rare**rarity)
     negative[:n_children] = np.float32(0.5) / cost_of_others
     return positive, negative
+
+
+@checked(own="i64 16", positive="out f32 16", negative="out f32 16")
+def node_slacks(
+    own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    positive[:], negative[:] = _slacks_of(own[:n_children], n, (cost, cost_of_others, rarity))
 
 
 def _train_node(

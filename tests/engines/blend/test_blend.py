@@ -37,7 +37,6 @@ from sparsenet.engines.network import fit_network, scouting
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training import checkpoints
 from sparsenet.engines.tree import fit_tree
-from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.storage import load, save
 from tests.support.blends import NOISY, NOISY_Y, SMALL, blend, light, noisy_blend, parts_of, shares_of
 from tests.support.interrupting import interrupted_at, interrupted_in
@@ -207,17 +206,12 @@ def test_nearer_neighbors_have_larger_votes(model):
     np.testing.assert_allclose(np.sort(own, axis=1), np.sort(whole, axis=1)[:, -4:], atol=1e-6)
 
 
-def test_neighbors_add_candidates_that_the_tree_misses(monkeypatch):
-    """The tree misleads all points."""
+def test_neighbors_add_candidates_that_the_tree_misses():
+    """The tree misleads all points: its machines are negated."""
     model = blend().fit(X, ONE_EACH)
-    rank = FittedTree.rank
-
-    def astray(tree, points, n, **how):
-        labels, scores = rank(tree, points, len(model.classes_), **how)
-        order = np.argsort(scores, axis=1, kind="stable")[:, :n]
-        return np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)[:, ::-1]
-
-    monkeypatch.setattr(FittedTree, "rank", astray)
+    tree = model._fitted.tree
+    levels = [replace(level, weights=-level.weights, bias=-level.bias) for level in tree.levels]
+    model._fitted = replace(model._fitted, tree=replace(tree, levels=levels))
     assert model.set_params(candidates=10).score(X, ONE_EACH) > 0.9
     assert model.set_params(n_neighbors=0).score(X, ONE_EACH) < 0.1
 
@@ -291,7 +285,7 @@ def test_one_neighbor_is_the_nearest_other_point():
     found = blend(network=ExtremeClassifier(hidden=8, epochs=1), n_neighbors=1).fit(doubled, y).neighbors_
     points, labels = Rows.of(sparse.csr_array(doubled)), Rows.of(sparse.csr_array(np.eye(300, dtype=np.float32)[y]))
     everyone = np.arange(600)
-    right = found._ndcg_by_power(everyone, *found._nearest_others(points, everyone, 1, 1), 1)
+    right = found._ndcg_by_power(everyone, *found._nearest_others(points.take(everyone), everyone, 1, 1), 1)
     assert min(ndcg.mean() for ndcg in right.values()) > 0.95, "but for points of no feature"
     assert Neighbors.learn(points, labels, 1, seed=0, threads=1)[0].power == found.power
 
@@ -395,9 +389,7 @@ def test_compares_long_points_by_their_strongest_features():
     held[:10, 5] = 1
     labels = Rows.of(sparse.csr_array(np.eye(5, dtype=np.float32)[np.arange(100) // 20]))
     found, _ = Neighbors.learn(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
-    few, many = (
-        replace(found, weights=np.ones(6, np.float32), rules=NeighborRules(max_comparisons=most)) for most in (60, 110)
-    )
+    few, many = (replace(found, weights=np.ones(6, np.float32), max_comparisons=most) for most in (60, 110))
     asked = Rows.of(sparse.csr_array(np.float32([[5, 1, 4, 3, 2, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]])))
     near, products = few.nearest(asked, 100, 1)
     assert [set(near[i][products[i] > 0].tolist()) for i in range(3)] == [

@@ -253,7 +253,7 @@ def _renamed(points, n_labels):
 def test_candidates_are_not_compared_if_given_or_without_network(given, network):
     fitted = trained(many(), options(network, candidates=given, better=ALWAYS))
     assert fitted.candidates == (given or FEW)
-    assert set(fitted.choices) == {"rarity", "power", "weights"}
+    assert set(fitted.choices) == {"rarity", "power", "comparisons", "weights"}
 
 
 @pytest.mark.parametrize("network", [None, {}], ids=["network", "drop"])
@@ -297,7 +297,7 @@ def test_noise_keeps_the_fixed_weights():
 def test_decisions_are_recorded_saved_and_shown(tmp_path, y):
     labels = NOISY_Y.argmax(axis=1) if y == "single" else NOISY_Y
     model = blend(network=ExtremeClassifier(hidden=8, epochs=3, batch_size=64)).fit(NOISY, labels)
-    assert set(model.choices_) == {"normalize", "rarity", "power", "candidates", "weights"}
+    assert set(model.choices_) == {"normalize", "rarity", "power", "comparisons", "candidates", "weights"}
     assert model.choices_["candidates"].value == model.candidates_
     model.save(tmp_path / "model")
     again = BlendClassifier.load(tmp_path / "model")

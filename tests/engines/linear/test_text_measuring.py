@@ -18,6 +18,7 @@ from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.text_holdout import HoldoutOptions, draw_holdout
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.selection.platt import STEEPNESS
+from sparsenet.selection.turns import Turns
 from tests.support.texts import planted
 
 
@@ -97,7 +98,7 @@ def test_unmeasured_probabilities_follow_the_number_of_labels(how):
 def test_cross_validates_few_texts():
     held = draw_holdout(rows([[i % 5] for i in range(40)], 5), options(), seed=0)
     assert held is not None
-    assert len(held.turns) == HoldoutOptions.turns
+    assert len(held.turns) == Turns.most_turns
     assert sorted(np.concatenate([turn.held for turn in held.turns]).tolist()) == list(range(40))
     assert all(np.intersect1d(turn.kept, turn.held).size == 0 for turn in held.turns)
     assert draw_holdout(rows([[0]] * 9, 1), options(), seed=0) is None
@@ -123,7 +124,8 @@ def test_a_hold_out_for_good_leaves_a_text_of_each_label(network):
     singles = rows([[i] for i in range(300)], 300)
     assert draw_holdout(singles, once, seed=0, for_good=network) is None, "none has another"
     nearly = rows([[max(i, 9)] for i in range(300)], 300)
-    assert draw_holdout(nearly, replace(once, min_texts=11), seed=0, for_good=network) is None, "ten measure too little"
+    eleven = replace(once, turns=Turns(fewest=11))
+    assert draw_holdout(nearly, eleven, seed=0, for_good=network) is None, "ten measure too little"
     assert draw_holdout(nearly, once, seed=0, for_good=network) is not None
     few_scored = replace(once, max_scores=7 * 12)
     assert len(draw_holdout(rows(lists, 71), few_scored, 0, for_good=network, n_scored=7).turns[0]) == 12
@@ -139,7 +141,7 @@ def test_the_hold_out_is_bounded_by_memory():
     assert [len(turn.held) for turn in held.turns] == [10_000_000 // 64 // 900]
     held = draw_holdout(labels, options(memory_limit="1MB"), seed=0)
     assert held is not None
-    assert len(held.turns) == HoldoutOptions.turns, "no more trainings, however little each tells"
+    assert len(held.turns) == Turns.most_turns, "no more trainings, however little each tells"
     assert all(len(turn.held) < 20 for turn in held.turns)
 
 
@@ -179,12 +181,7 @@ def test_uses_as_many_folds_as_needed():
         assert held is not None
         others = np.concatenate([turn.held for turn in held.turns])
         assert len(held.turns) == n_turns
-        assert (
-            len(np.unique(others))
-            == len(others)
-            == max(len(others), min(n, HoldoutOptions.enough))
-            <= HoldoutOptions.max_texts
-        )
+        assert len(np.unique(others)) == len(others) == max(len(others), min(n, Turns.enough)) <= Turns.most
         for turn in held.turns:
             assert sorted([*turn.kept, *turn.held]) == list(range(n))
             assert len(turn.held) <= n / 5 + 1

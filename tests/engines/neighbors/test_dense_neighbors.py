@@ -148,11 +148,11 @@ def test_nearest_points_count_more_if_all_cosines_are_near_one():
 class Watched(Rows):
     """Rows that record the sizes of their blocks."""
 
-    sizes: list[int] = field(default_factory=list)
+    block_sizes: list[int] = field(default_factory=list)
 
     def blocks(self, *size):
         for part in super().blocks(*size):
-            self.sizes.append(len(part))
+            self.block_sizes.append(len(part))
             yield part
 
 
@@ -164,7 +164,7 @@ def test_processes_queries_in_blocks():
         near, products = np.empty((700, 5), np.int32), np.empty((700, 5), np.float32)
         watched = Watched(queries.indptr, queries.indices, queries.data, queries.width)
         compared.nearest(watched, near, products, 1)
-        assert watched.sizes == sizes
+        assert watched.block_sizes == sizes
         found.append((near, products))
     for near, products in found[1:]:
         np.testing.assert_array_equal(near, found[0][0])

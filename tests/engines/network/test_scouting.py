@@ -112,6 +112,7 @@ def test_a_first_training_uses_the_holdout_of_the_caller(data: tuple[csr_array, 
     assert rest is points.train
     for part, own, numbers in ((rest, rows(*data), holdout.kept), (held_out, rows(*data), holdout.held)):
         for some, whole in zip(part, own, strict=True):
+            assert isinstance(some, Rows)
             np.testing.assert_array_equal(some.indices, whole.take(numbers).indices)
 
 

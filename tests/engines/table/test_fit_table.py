@@ -17,12 +17,13 @@ from sparsenet.engines.table.encoding_choices import NumberFeatures, choose_numb
 from sparsenet.engines.table.held_answers import HeldAnswers
 from sparsenet.engines.table.logistic import LogisticRules
 from sparsenet.engines.table.members import AverageMember, Member
-from sparsenet.engines.table.table_options import Labelled, TableHoldout, TableOptions
+from sparsenet.engines.table.table_options import Labelled, TableOptions
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.targets import Target
 from sparsenet.selection.holdout import Holdout
+from sparsenet.selection.turns import Turns
 from tests.support.tables import table
 
 QUICK = TableOptions(boosting=BoostingRules(rounds=(10,)), verbose=False)
@@ -44,7 +45,7 @@ POINTS, LABELS = planted()
 def fit(points, labels, options, *, exclusive=True, seed=0, threads=1, times=None):
     """Draw the hold-out, and train on it."""
     training = MemberTraining(options, labels.width, exclusive, seed, threads)
-    parts = options.holdout.draw(len(points), seed, times)
+    parts = options.draw(labels, seed, times)
     return fit_table.fit(Labelled(points, labels, times), parts, training)
 
 
@@ -82,7 +83,7 @@ def test_every_method_answers_in_blocks_as_at_once(method):
 
 
 def test_one_seed_gives_equal_models():
-    options = replace(QUICK, holdout=TableHoldout(min_held=32, max_held=32))
+    options = replace(QUICK, turns=Turns(enough=32, most=32))
     first, second = (fit(POINTS, LABELS, options, threads=threads)[0] for threads in (1, 2))
     assert np.array_equal(first.probabilities(POINTS, 1), second.probabilities(POINTS, 2))
 
@@ -133,7 +134,7 @@ def test_several_labels_a_row():
         fit(POINTS, labels, replace(QUICK, method="linear"), exclusive=False)
 
 
-@pytest.mark.parametrize("n", [1, 2, 19])
+@pytest.mark.parametrize("n", [1, 2, 9])
 def test_few_rows_hold_nothing_out(n):
     labels = LABELS.slice(0, n)
     member, choices, validation = fit(POINTS.slice(0, n), labels, QUICK)
@@ -157,24 +158,17 @@ def test_a_class_of_one_row():
     assert accuracy(member, labels=rare) > 0.9
 
 
-@pytest.mark.slow
-def test_the_holdout_grows_with_the_table():
-    sizes = TableHoldout()
-    assert sizes.draw(10, 0) == []
-    parts = sizes.draw(500, 0)
-    assert np.array_equal(np.sort(np.concatenate([part.held for part in parts])), np.arange(500))
-    assert len(sizes.draw(2000, 0)) == 2
-    for n, n_held in ((10_000, 1000), (30_000, 3000), (10**6, 5000)):
-        (part,) = sizes.draw(n, 0)
-        assert len(part.held) == n_held
-        assert len(np.intersect1d(part.held, part.kept)) == 0
+def test_rows_with_a_history_hold_out_the_last_in_time():
+    times = np.random.default_rng(0).permutation(160).astype(float)
+    (part,) = TableOptions().draw(LABELS.take(np.arange(160)), 0, times)
+    assert len(part.held) == 32
+    assert times[part.held].min() > times[part.kept].max()
 
 
 def test_a_large_table_keeps_the_model_of_the_decision():
-    holdout = TableHoldout(min_held=10, max_held=10, retrain_share=0.1)
-    options = replace(QUICK, method="linear", holdout=holdout)
+    options = replace(QUICK, method="linear", turns=Turns(enough=10, most=10), retrain_share=0.1)
     kept, _, _ = fit(POINTS, LABELS, options)
-    again, _, _ = fit(POINTS, LABELS, replace(options, holdout=replace(holdout, retrain_share=0)))
+    again, _, _ = fit(POINTS, LABELS, replace(options, retrain_share=0))
     assert not np.array_equal(kept.model.weights, again.model.weights)
 
 
@@ -223,7 +217,7 @@ def test_categories_are_sets_or_ordered_by_frequency():
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 40, 600)
     named, frequent = codes % 2, rng.permutation(np.arange(600) < 300).astype(int)
-    options = TableOptions(verbose=False, holdout=TableHoldout(min_held=200))
+    options = TableOptions(verbose=False, turns=Turns(enough=600))
     found = {}
     for name, classes in (("named", named), ("noise", frequent)):
         numbers = np.column_stack((codes, classes + rng.normal(size=600) if name == "noise" else rng.normal(size=600)))
@@ -231,7 +225,7 @@ def test_categories_are_sets_or_ordered_by_frequency():
         points = replace(points, is_category=np.array([True, False]))
         labels = Rows(np.arange(601), classes.astype(np.int32), np.ones(600, np.float32), 2)
         training = MemberTraining(options, 2, True, 0, 1)
-        mask, decision = choose_sets(training, Labelled(points, labels), options.holdout.draw(600, 0))
+        mask, decision = choose_sets(training, Labelled(points, labels), options.draw(labels, 0))
         found[name] = decision.value
         assert mask.tolist() == [decision.value == "sets", False]
     assert found == {"named": "sets", "noise": "by frequency"}
@@ -247,7 +241,7 @@ def test_few_rows_of_straight_amounts_need_no_knots():
     for name, amount in (("straight", numbers.sum(axis=1)), ("curved", np.abs(numbers[:, 0]) - 0.7)):
         labels = Rows(np.arange(201), (amount > 0).astype(np.int32), np.ones(200, np.float32), 2)
         training = MemberTraining(TableOptions(verbose=False), 2, True, 0, 1)
-        parts = TableHoldout().draw(200, 0)
+        parts = TableOptions().draw(labels, 0)
         dropped, decision = choose_numbers(training, Labelled(points, labels), parts, NumberFeatures.of(encoder))
         found[name] = decision.value
         assert dropped.any() == (name == "straight")

@@ -18,7 +18,7 @@ from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.measuring import measure_and_learn
 from sparsenet.engines.linear.problem import Problem
-from sparsenet.engines.linear.text_holdout import HoldoutOptions, TextHoldout, draw_holdout
+from sparsenet.engines.linear.text_holdout import TextHoldout, draw_holdout
 from sparsenet.engines.text.fit_text import fit_network
 from sparsenet.engines.text.text_answers import _largest
 from sparsenet.engines.text.text_options import TextOptions
@@ -26,6 +26,7 @@ from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules, extract
 from sparsenet.features.text.spilling import Spill
 from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary, WeightingRules, _groups
+from sparsenet.selection.turns import Turns
 from tests.support.texts import planted
 
 
@@ -99,7 +100,7 @@ def test_memory_bounds_the_number_of_threads(monkeypatch):
     used, train = [], linear.train
     monkeypatch.setattr(linear, "train", lambda *given, **more: used.append(given[4]) or train(*given, **more))
     model = TextClassifier(random_state=0, n_jobs=3, memory_limit=30_000).fit(texts, labels)
-    assert used == [3] * HoldoutOptions.turns + [2]
+    assert used == [3] * Turns.most_turns + [2]
     np.testing.assert_array_equal(model._fitted.model.matrix, expected._fitted.model.matrix)
     with pytest.raises(
         MemoryError, match=r"300 texts needs 6\.0 kB, and there are 1\.0 kB for that: .* raise memory_limit"

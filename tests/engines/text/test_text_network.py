@@ -116,8 +116,8 @@ def test_several_labels_a_text():
     assert model.predict_proba(both[:10]).shape == (10, 30)
     in_parts = replace(model._fitted.answers, competing=4, max_cells=70)
     for threshold in (0.0, 0.001, 0.3):
-        expected = [np.flatnonzero(row > threshold).tolist() for row in model.predict_proba(both[:50])]
-        found, ends = in_parts.above(both[:50], threshold, 1)
+        expected = [np.flatnonzero(row >= threshold).tolist() for row in model.predict_proba(both[:50])]
+        found, ends = in_parts.likely(both[:50], threshold, 1)
         assert [sorted(own.tolist()) for own in np.split(found, ends[1:-1])] == expected
 
 

@@ -14,8 +14,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsenet import BlendClassifier, ModelError, Rows, TreeClassifier, kernels
+from sparsenet.core.scratch import put_rows
+from sparsenet.core.tasks import HERE
 from sparsenet.engines.tree import machines
 from sparsenet.engines.tree.fit_tree import CELLS_AT_A_TIME
+from sparsenet.engines.tree.train_levels import train
 from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, check, grow
 from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
@@ -28,6 +31,12 @@ MANY, MANY_Y = planted(n=6000, n_features=1501, n_labels=1500, seed=1)
 def tree(**parameters):
     """Make a classifier of one thread and one seed; `parameters` override."""
     return TreeClassifier(**{"random_state": 0, "n_jobs": 1, **parameters})
+
+
+def grown(points, labels, seed=0, threads=1, **how):
+    with HERE.session() as session:
+        put_rows(session.scratch, "points", points)
+        return grow(session, points, labels, seed, threads, **how)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +65,7 @@ def test_beam_can_be_searched():
 def test_every_label_has_a_leaf(n_labels):
     features, y = planted(n=4 * n_labels + 10, n_features=n_labels + 1, n_labels=n_labels)
     labels = Rows.of(sparse.csr_array(y.astype(np.float32)))
-    shape = grow(Rows.of(features.astype(np.float32)), labels, seed=0, threads=1)
+    shape = grown(Rows.of(features.astype(np.float32)), labels)
     assert sorted(shape.labels.tolist()) == np.flatnonzero(y.sum(axis=0)).tolist()
     check(shape, n_labels)
     sizes = [np.diff(children) for children in shape.children]
@@ -76,7 +85,7 @@ def test_similar_labels_share_a_node():
     features[np.arange(4000), family[own]] = 1
     features[np.arange(4000), 16 + own] = 0.5
     labels = Rows.of(sparse.csr_array(np.eye(256, dtype=np.float32)[own]))
-    shape = grow(Rows.of(sparse.csr_array(features)), labels, seed=0, threads=1)
+    shape = grown(Rows.of(sparse.csr_array(features)), labels)
     of_leaf = family[shape.labels]
     alike = [
         np.bincount(of_leaf[first:last]).max() / (last - first)
@@ -87,9 +96,15 @@ def test_similar_labels_share_a_node():
 
 def test_other_seeds_give_other_trees():
     labels, points = Rows.of(sparse.csr_array(MANY_Y.astype(np.float32))), Rows.of(MANY.astype(np.float32))
-    one, other, again = (grow(points, labels, seed=seed, threads=2).labels for seed in (0, 1, 0))
+    one, other, again = (grown(points, labels, seed, 2).labels for seed in (0, 1, 0))
     assert not np.array_equal(one, other)
     np.testing.assert_array_equal(one, again)
+
+
+def test_the_size_of_tasks_does_not_change_the_shape():
+    labels, points = Rows.of(sparse.csr_array(MANY_Y.astype(np.float32))), Rows.of(MANY.astype(np.float32))
+    few, many = (grown(points, labels, task_labels=n) for n in (1 << 20, 1))
+    np.testing.assert_array_equal(few.labels, many.labels)
 
 
 # --- learning and answering ---
@@ -199,7 +214,11 @@ def test_threads_change_nothing(deep):
 
 def trained(rules, on_progress=lambda share: None):
     points, labels = Rows.of(MANY), Rows.of(sparse.csr_array(MANY_Y))
-    return machines.train(grow(points, labels, 0, 1), points, labels, rules, 0, 1, on_progress)
+    with HERE.session() as session:
+        put_rows(session.scratch, "points", points)
+        levels: list[machines.Level] = []
+        train(session, grow(session, points, labels, 0, 1), points, labels, rules, 0, 1, on_progress, levels)
+        return levels
 
 
 def test_progress_is_proportional_to_training_work():

@@ -1,6 +1,5 @@
 """Training: the loop, how it is set, what it tells, and its state on disk."""
 
-from sparsenet.engines.network.training.checkpoints import CheckpointError
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.engines.network.training.trainer import DivergenceError, Trainer
 from sparsenet.engines.network.training.training_config import TrainingConfig

@@ -21,17 +21,7 @@ from sparsenet.engines.network.training import restoring
 from sparsenet.engines.network.training.fingerprint import RESTART, mismatch
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.kernels.types import Arrays
-
-
-class CheckpointError(ValueError):
-    """Raised if a checkpoint is damaged, or belongs to another run.
-
-    Examples
-    --------
-    >>> from sparsenet import CheckpointError
-    >>> issubclass(CheckpointError, ValueError)
-    True
-    """
+from sparsenet.storage.format import CheckpointError
 
 
 @dataclass(frozen=True)

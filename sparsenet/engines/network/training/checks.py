@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.samplers import LSHSampler
 from sparsenet.engines.network.training.reports import Validation
@@ -12,7 +12,7 @@ from sparsenet.engines.network.training.trial import Trial
 
 def check_run(
     network: Network,
-    features: Rows,
+    features: RowSource,
     labels: Rows,
     config: TrainingConfig,
     validation: Validation | None,
@@ -46,7 +46,7 @@ def check_run(
         _check_trial(trial, network, features)
 
 
-def _check_trial(trial: Trial, network: Network, features: Rows) -> None:
+def _check_trial(trial: Trial, network: Network, features: RowSource) -> None:
     """Refuse a trial that this network cannot hold, or whose verdict it cannot follow."""
     if network.output.wide is None:
         raise ValueError("trial compares a network with its wide path alone, and this one has none")

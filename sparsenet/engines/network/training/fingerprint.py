@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.engines.network.layers import Dense, SparseInput
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.training.reports import Validation
@@ -28,7 +25,7 @@ RESTART = "remove it to start again from the beginning"
 def fingerprint(
     network: Network,
     config: TrainingConfig,
-    data: Mapping[str, Rows],
+    data: Mapping[str, RowSource],
     *,
     trial: Trial | None = None,
     classifier: str | None = None,
@@ -46,7 +43,7 @@ def fingerprint(
     return {
         "classifier": classifier,
         **dict.fromkeys(DATA),
-        **{name: _about(rows) for name, rows in data.items()},
+        **{name: rows.checksum() for name, rows in data.items()},
         "trial": trial.epochs if trial else None,
         **({"may_end": True} if trial and trial.may_end else {}),
         **settings,
@@ -65,19 +62,14 @@ def fingerprint(
     }
 
 
-def data_of(features: Rows, labels: Rows, validation: Validation | None, trial: Trial | None = None) -> dict[str, Rows]:
+def data_of(
+    features: RowSource, labels: Rows, validation: Validation | None, trial: Trial | None = None
+) -> dict[str, RowSource]:
     """Return the data of a run by name: training data, validation data and held-out data of the trial."""
-    rows: list[Rows | None] = [features, labels]
+    rows: list[RowSource | None] = [features, labels]
     for held_out in (validation, trial.held_out if trial else None):
         rows += [held_out.features, Rows.of(held_out.truth)] if held_out else [None, None]
     return {name: own for name, own in zip(DATA, rows, strict=True) if own is not None}
-
-
-def _about(rows: Rows) -> str:
-    checksum = 0
-    for array in (rows.indptr, rows.indices, rows.data):
-        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
-    return f"{len(rows)} x {rows.width} of checksum {checksum:08x}"
 
 
 def mismatch(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

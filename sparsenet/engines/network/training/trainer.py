@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparsenet.core.batches import Batcher, Workspace
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, RowSource
 from sparsenet.core.validation import integer, optional, real
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
@@ -98,7 +98,7 @@ class Trainer:
     def __init__(
         self,
         network: Network,
-        features: Rows,
+        features: RowSource,
         labels: Rows,
         config: TrainingConfig,
         *,

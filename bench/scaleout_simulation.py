@@ -1,0 +1,178 @@
+"""How long a tree would train on up to 1,000 cores, from measured times of tasks and sizes of messages.
+
+    python -m bench.scaleout_simulation bench/results/scaleout.json
+
+`simulate` walks through the stages of a training: the driver prepares the points, labels are summed, sets of labels are
+split, and each level routes shards of points and trains ranges of nodes. A stage ends when its last task has ended.
+
+Assumptions: the cost of a unit of work (an entry, a label, a byte) is the measured one, whatever the size. Deeper
+levels cost what the deepest measured one does. Tasks of a stage are of equal size. A node is one task, however many
+points reach it. Each machine has 16 cores and reads 1 GB/s from the shared folder. Points of a level are read again
+unless they fit into 256 GB of memory. Results travel to the driver at 1 GB/s. No worker fails. The memory of a task is
+not limited; it is reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+CHILDREN, MAX_ROOTS, BEAM = 16, 4, 10
+SHARD_POINTS, TASK_ENTRIES, TASK_LABELS, MAX_RANGES = 1 << 16, 1 << 22, 1 << 14, 1 << 12
+CORES_A_MACHINE, READ_RATE, MEMORY, NETWORK_RATE = 16, 1e9, 256e9, 1e9
+BYTES_AN_ENTRY = 8
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Measured seconds and bytes for a unit of work.
+
+    Attributes
+    ----------
+    driver_entry : seconds of the driver for each entry of the points.
+    driver_task : seconds of the driver for each task.
+    sum_entry : seconds to add an entry to the centroid of a label.
+    centroid : bytes of a centroid.
+    split_label : seconds for a label in each halving.
+    route_point : seconds for a point on each level, from the root down.
+    train_entry : seconds for each entry that reaches a node, on each level.
+    model_entry : bytes of the model for each entry that reaches a node.
+    """
+
+    driver_entry: float
+    driver_task: float
+    sum_entry: float
+    centroid: float
+    split_label: float
+    route_point: list[float]
+    train_entry: list[float]
+    model_entry: float
+
+
+class Stage(NamedTuple):
+    """Equal tasks between two barriers, the bytes that they read, and the driver's seconds after them."""
+
+    name: str
+    tasks: int
+    seconds: float
+    reads: float = 0.0
+    driver: float = 0.0
+
+
+class Prediction(NamedTuple):
+    """Seconds in all, of them the driver's, CPU seconds of all tasks, and the longest task."""
+
+    wall: float
+    driver: float
+    work: float
+    longest: Stage
+
+
+def stages(costs: Costs, points: float, labels: float, entries: float, labels_a_point: float) -> Iterator[Stage]:
+    """Yield the stages of a training on points with `entries` entries each."""
+    total = points * entries
+    yield Stage("prepare", 0, 0.0, driver=costs.driver_entry * total)
+    summed = total * labels_a_point
+    yield _stage("sum labels", summed / TASK_ENTRIES, summed * costs.sum_entry, reads=summed * BYTES_AN_ENTRY)
+    yield Stage("join sums", 1, 2 * labels * costs.centroid / READ_RATE)
+    widths = node_counts(labels)
+    for halving in range(math.ceil(math.log2(max(widths[-1], 2)))):
+        tasks = min(2**halving, labels / TASK_LABELS)
+        yield _stage(
+            "split", tasks, labels * costs.split_label, reads=labels * costs.centroid, driver=8 * labels / NETWORK_RATE
+        )
+    for depth, width in enumerate(widths):
+        route = costs.route_point[min(depth, len(costs.route_point) - 1)]
+        yield _stage(f"route, level {depth}", points / SHARD_POINTS, points * route, reads=total * BYTES_AN_ENTRY)
+        reached = total * (width if depth == 0 else min(width, BEAM))
+        tasks = min(reached / TASK_ENTRIES, width, MAX_RANGES)
+        train = costs.train_entry[min(depth, len(costs.train_entry) - 1)]
+        result = reached * costs.model_entry / NETWORK_RATE
+        yield _stage(f"train, level {depth}", tasks, reached * train, reads=reached * BYTES_AN_ENTRY, driver=result)
+
+
+def _stage(name: str, tasks: float, seconds: float, *, reads: float = 0.0, driver: float = 0.0) -> Stage:
+    count = max(round(tasks), 1)
+    return Stage(name, count, seconds / count, reads, driver)
+
+
+def node_counts(labels: float) -> list[int]:
+    """Return the nodes of each level, from the root down.
+
+    >>> node_counts(1000)
+    [4, 63]
+    """
+    counts = [math.ceil(labels / CHILDREN)]
+    while counts[0] > MAX_ROOTS:
+        counts.insert(0, math.ceil(counts[0] / CHILDREN))
+    return counts
+
+
+def simulate(costs: Costs, cores: int, **shape: float) -> Prediction:
+    """Predict a training on a number of cores."""
+    machines = max(cores / CORES_A_MACHINE, 1)
+    wall = driver = work = 0.0
+    longest = Stage("", 0, 0.0)
+    fits = shape["points"] * shape["entries"] * BYTES_AN_ENTRY < MEMORY
+    for stage in stages(costs, **shape):
+        computing = math.ceil(stage.tasks / cores) * stage.seconds
+        reading = 0.0 if fits else stage.reads / (READ_RATE * machines)
+        own = stage.driver + costs.driver_task * stage.tasks
+        wall += max(computing, reading, costs.driver_task * stage.tasks) + stage.driver
+        driver, work = driver + own, work + stage.tasks * stage.seconds
+        longest = max(longest, stage, key=lambda each: each.seconds)
+    return Prediction(wall, driver, work, longest)
+
+
+def costs_of(report: dict[str, Any]) -> Costs:
+    """Compute the costs of units of work from a result of `bench.scaleout`."""
+    tasks, data = report["tasks"], report["data"]
+    levels = range(1 + max(task["depth"] for task in tasks if task["name"] == "train_range"))
+
+    def total(name: str, what: str, depth: int | None = None) -> float:
+        own = [task[what] for task in tasks if task["name"] == name and depth in (None, task["depth"])]
+        return float(sum(own))
+
+    reached = [total("route", "value", depth) for depth in levels]
+    return Costs(
+        driver_entry=report["driver_cpu"] / data["entries"],
+        driver_task=report["driver_task"],
+        sum_entry=total("sum_labels", "cpu") / (data["entries"] * data["labels_a_point"]),
+        centroid=report["centroid_bytes"] / data["labels"],
+        split_label=total("split_range", "cpu") / (data["labels"] * report["halvings"]),
+        route_point=[total("route", "cpu", depth) / data["points"] for depth in levels],
+        train_entry=[total("train_range", "cpu", depth) / reached[depth] for depth in levels],
+        model_entry=total("train_range", "received") / sum(reached),
+    )
+
+
+def table(costs: Costs) -> Iterator[str]:
+    """Yield the lines of a Markdown table of predictions."""
+    yield "| labels x points | cores | hours | times one core | driver, % of CPU | longest task, minutes |"
+    yield "|---|---|---|---|---|---|"
+    for labels, points in ((1e6, 3e6), (1e7, 3e7), (1e8, 3e8)):
+        shape = {"labels": labels, "points": points, "entries": 75.0, "labels_a_point": 5.45}
+        alone = simulate(costs, 1, **shape).wall
+        for cores in (1, 16, 100, 1000):
+            found = simulate(costs, cores, **shape)
+            share = 100 * found.driver / (found.driver + found.work)
+            size, longest = f"{labels / 1e6:g} M x {points / 1e6:g} M", found.longest
+            times = f"{found.wall / 3600:,.2f} | {alone / found.wall:,.1f} | {share:.1f}"
+            yield f"| {size} | {cores:,} | {times} | {longest.seconds / 60:,.1f} ({longest.name}) |"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the predictions from a result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("result", type=Path)
+    report = json.loads(parser.parse_args(arguments).result.read_text())
+    print("\n".join(table(costs_of(report))))
+
+
+if __name__ == "__main__":
+    main()

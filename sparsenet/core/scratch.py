@@ -1,0 +1,213 @@
+"""Arrays that tasks read by name: in the memory of one process, or in a folder that all workers can read."""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import os
+import struct
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource
+
+#: Arrays begin at multiples of this many bytes.
+ALIGNMENT = 64
+#: The remedy where a worker lacks a file.
+SHARED = "scratch must be a directory that all workers share"
+_LENGTH = struct.Struct("<Q")
+#: The files that this process has mapped, by folder and name, and the folders and first words of their names.
+_mapped: dict[tuple[str, str], tuple[NDArray[Any], ...]] = {}
+_groups: set[tuple[str, str]] = set()
+
+
+class Scratch(Protocol):
+    """A place for arrays by name."""
+
+    def put(self, name: str, *arrays: NDArray[Any]) -> None:
+        """Keep the arrays under a name."""
+
+    def put_source(self, name: str, rows: RowSource) -> None:
+        """Keep rows that are on disk under a name."""
+
+    def get(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that were kept under a name."""
+
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name."""
+
+    def drop(self, prefix: str) -> None:
+        """Forget all names that begin with `prefix`."""
+
+
+class MemoryScratch:
+    """Arrays in the memory of this process; they are not copied."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[NDArray[Any], ...]] = {}
+
+    def put(self, name: str, *arrays: NDArray[Any]) -> None:
+        """Keep the arrays under a name."""
+        self._held[name] = arrays
+
+    def put_source(self, name: str, rows: RowSource) -> None:
+        """Keep rows that are on disk under a name; they stay there."""
+        self._held[name] = (cast(Any, rows),)
+
+    def get(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays that were kept under a name."""
+        return self._held[name]
+
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name."""
+        return self._held.pop(name)
+
+    def drop(self, prefix: str) -> None:
+        """Forget all names that begin with `prefix`."""
+        for name in [name for name in self._held if name.startswith(prefix)]:
+            del self._held[name]
+
+
+@dataclass(frozen=True)
+class FolderScratch:
+    """Arrays in files of a folder, one a name; a process maps each file once, so a name is put once.
+
+    Files with the same word before a dot belong together: a process frees deleted files when it maps the first of
+    other ones.
+
+    A file has the length of its header, the header (a dtype, shape and offset for each array) and the arrays. It is
+    complete before it gets its name, so a task that is sent twice does no harm.
+    """
+
+    folder: str
+
+    def put(self, name: str, *arrays: NDArray[Any]) -> None:
+        """Write the arrays to a file."""
+        arrays = tuple(np.ascontiguousarray(array) for array in arrays)
+        with self._named(name) as file:
+            for array, place in zip(arrays, _lay_out(file, [(a.dtype, a.shape) for a in arrays]), strict=True):
+                file.seek(place)
+                file.write(array.reshape(-1).view(np.uint8).data)
+
+    def put_source(self, name: str, rows: RowSource) -> None:
+        """Write rows on disk to a file as arrays, one block after the other."""
+        indptr, done = np.append(0, np.cumsum(rows.sizes, dtype=np.int64)), 0
+        n, width = (int(indptr[-1]),), np.array([rows.width])
+        types = [(indptr.dtype, indptr.shape), (np.dtype(np.int32), n), (np.dtype(np.float32), n), (width.dtype, (1,))]
+        with self._named(name) as file:
+            places = _lay_out(file, types)
+            for place, array in ((places[0], indptr), (places[3], width)):
+                file.seek(place)
+                file.write(array.data)
+            for block in rows.blocks(POINTS_AT_A_TIME):
+                for place, array in ((places[1], block.indices), (places[2], block.data)):
+                    file.seek(place + 4 * done)
+                    file.write(array.data)
+                done += len(block.indices)
+
+    @contextmanager
+    def _named(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file that gets its name when it is complete."""
+        path = Path(self.folder, name)
+        unfinished = path.with_name(f"{name}.{uuid.uuid4().hex}.part")
+        # The folder may have gone with a run that ended: then opening fails, and nothing is left behind.
+        with unfinished.open("wb") as file:
+            yield file
+        unfinished.replace(path)
+
+    def get(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Map the arrays of a file into memory, read-only."""
+        key = (self.folder, name)
+        found = _mapped.get(key)
+        if found is None:
+            group = self.folder, name.partition(".")[0]
+            if group not in _groups:
+                _groups.add(group)
+                _unmap_deleted()
+            _mapped[key] = found = _read(Path(self.folder, name))
+        return found
+
+    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+        """Return copies of the arrays of a file, and delete the file."""
+        found = tuple(array.copy() for array in self.get(name))
+        self.drop(name)
+        return found
+
+    def drop(self, prefix: str) -> None:
+        """Delete the files whose names begin with `prefix`."""
+        for path in Path(self.folder).glob(f"{prefix}*"):
+            _mapped.pop((self.folder, path.name), None)
+            path.unlink(missing_ok=True)
+
+
+def _unmap_deleted() -> None:
+    """Free the space of files that the driver has deleted."""
+    for key in list(_mapped):
+        if not Path(*key).exists():
+            _mapped.pop(key, None)
+    for group in [group for group in _groups if not Path(group[0]).exists()]:
+        _groups.discard(group)
+
+
+def put_rows(scratch: Scratch, name: str, rows: RowSource) -> None:
+    """Keep rows, in memory or on disk, under a name."""
+    if not isinstance(rows, Rows):
+        scratch.put_source(name, rows)
+        return
+    n = rows.indptr[-1]
+    scratch.put(name, rows.indptr, rows.indices[:n], rows.data[:n], np.array([rows.width]))
+
+
+def get_rows(scratch: Scratch, name: str) -> Rows:
+    """Return the rows in memory that were kept under a name."""
+    return _rows_of(*scratch.get(name))
+
+
+def get_source(scratch: Scratch, name: str) -> RowSource:
+    """Return the rows, in memory or on disk, that were kept under a name."""
+    found = scratch.get(name)
+    return cast(RowSource, found[0]) if len(found) == 1 else _rows_of(*found)
+
+
+def take_rows(scratch: Scratch, name: str) -> Rows:
+    """Return the rows of a name to keep, and forget the name."""
+    return _rows_of(*scratch.take(name))
+
+
+def _rows_of(indptr: Any, indices: Any, data: Any, width: Any) -> Rows:
+    return Rows(indptr, indices, data, int(width[0]))
+
+
+def _lay_out(file: BinaryIO, types: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> list[int]:
+    """Write the header for arrays of these types and shapes; return where each begins."""
+    sizes = [-(-math.prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT for dtype, shape in types]
+    ends = np.cumsum([0, *sizes]).tolist()
+    header = json.dumps([(dtype.str, shape, end) for (dtype, shape), end in zip(types, ends, strict=False)])
+    text = header.encode().ljust(-(-(len(header) + _LENGTH.size) // ALIGNMENT) * ALIGNMENT - _LENGTH.size)
+    file.write(_LENGTH.pack(len(text)) + text)
+    begin = file.tell()
+    file.truncate(begin + ends[-1])
+    return [begin + end for end in ends[:-1]]
+
+
+def _read(path: Path) -> tuple[NDArray[Any], ...]:
+    try:
+        with path.open("rb") as file:
+            (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+            header = json.loads(file.read(length))
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is missing on {os.uname().nodename}: {SHARED}") from None
+    begin = _LENGTH.size + length
+    return tuple(
+        np.frombuffer(mapped, dtype, int(np.prod(shape)), begin + offset).reshape(shape)
+        for dtype, shape, offset in header
+    )

@@ -1,0 +1,306 @@
+"""Run tasks on the workers of an executor: processes, or machines behind Dask, MPI or Ray."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import shutil
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sparsenet
+from sparsenet import kernels
+from sparsenet.core.scratch import SHARED, FolderScratch
+from sparsenet.core.tasks import HERE, OnDone, Session, TaskRunner
+from sparsenet.core.validation import real
+
+#: A task whose worker was lost is sent again up to this many times.
+MAX_RESENDS = 3
+#: Seconds that running tasks get to end, after an error or Ctrl-C.
+GRACE = 10.0
+#: Maximum seconds for `Workers.timeout`.
+MAX_TIMEOUT = 1e9
+
+
+class Workers:
+    """An executor with settings, for the argument `executor` of `fit`.
+
+    Parameters
+    ----------
+    executor : concurrent.futures.Executor, or function that returns one
+        Such as a ProcessPoolExecutor, or ``client.get_executor()`` of Dask. A function is called at the start, and
+        again if the pool breaks; that executor is shut down at the end.
+    scratch : directory, optional
+        Where points are put for the workers; all of them must be able to read and write it. By default the directory
+        for temporary files. Everything is deleted at the end.
+    timeout : float
+        TimeoutError after this many seconds in which no task ended.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from sparsenet import TreeClassifier, Workers
+    >>> X, y = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]], ["cat", "cat", "dog", "dog"]
+    >>> with ThreadPoolExecutor(2) as pool:
+    ...     model = TreeClassifier(random_state=0).fit(X, y, executor=Workers(pool, timeout=60))
+    >>> model.predict([[1.0, 0.1]]).tolist()
+    ['cat']
+    """
+
+    def __init__(
+        self,
+        executor: Executor | Callable[[], Executor],
+        *,
+        scratch: str | os.PathLike[str] | None = None,
+        timeout: float = 3600.0,
+    ) -> None:
+        if hasattr(executor, "get_executor"):
+            raise ValueError("executor is a Dask client: pass client.get_executor()")
+        if isinstance(executor, type) or not (hasattr(executor, "submit") or callable(executor)):
+            raise ValueError(
+                f"executor must be a concurrent.futures.Executor or a function that makes one, got {executor!r}"
+            )
+        self.executor = executor
+        self.scratch = tempfile.gettempdir() if scratch is None else os.fspath(scratch)
+        if not Path(self.scratch).is_dir():
+            raise ValueError(f"scratch must be a directory that all workers share, got {self.scratch!r}")
+        self.timeout = real("timeout", timeout, 0, MAX_TIMEOUT, open_low=True)
+
+
+@contextmanager
+def task_runner(executor: Any, threads: int | None = None) -> Iterator[TaskRunner]:
+    """Return where tasks run: this process for None, else the workers of an executor or `Workers`.
+
+    There, a task has `threads` threads, one by default.
+    """
+    if executor is None:
+        yield HERE
+        return
+    pool = _Pool(executor if isinstance(executor, Workers) else Workers(executor), threads or 1)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+class _Pool:
+    """The executor of `Workers`, which is made again when it breaks, if it was made here."""
+
+    def __init__(self, workers: Workers, threads: int) -> None:
+        self.workers, self._threads = workers, threads
+        made = workers.executor
+        self._make = None if hasattr(made, "submit") else made
+        self._executor: Executor = made if self._make is None else self._make()  # type: ignore[assignment]
+        self._is_idle = True
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """Open a session with a folder of its own."""
+        folder = tempfile.mkdtemp(prefix="sparsenet-", dir=self.workers.scratch)
+        try:
+            yield _PoolSession(self, FolderScratch(folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def task_threads(self, threads: int) -> int:
+        """Return the threads of each task."""
+        return self._threads
+
+    def submit(self, *call: Any) -> Future[Any]:
+        """Send a call to a worker; a broken executor gives a failed future."""
+        try:
+            return self._executor.submit(*call)
+        except BrokenExecutor as error:
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def renew(self, error: BaseException) -> None:
+        """Replace a broken executor."""
+        if self._make is None:
+            raise RuntimeError(
+                "the executor broke because a worker died, and such a pool cannot go on: look for why it died, often "
+                "memory, and pass a function that makes the executor, such as executor=lambda: ProcessPoolExecutor(4)"
+            ) from error
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor = self._make()
+
+    def stop(self, unfinished: list[Future[Any]], folder: str) -> None:
+        """Cancel tasks, and wait a little for the running ones; those that start without `folder` end at once."""
+        for future in unfinished:
+            future.cancel()
+        shutil.rmtree(folder, ignore_errors=True)
+        ended: queue.SimpleQueue[object] = queue.SimpleQueue()
+        running = [future for future in unfinished if not future.done()]
+        for future in running:
+            future.add_done_callback(ended.put)
+        try:
+            for _ in running:
+                ended.get(timeout=GRACE)
+        except queue.Empty:
+            self._is_idle = False
+
+    def close(self) -> None:
+        """Shut down an executor that was made here."""
+        if self._make is None:
+            return
+        processes = list((getattr(self._executor, "_processes", None) or {}).values())
+        self._executor.shutdown(wait=self._is_idle, cancel_futures=True)
+        if not self._is_idle:
+            for process in processes:
+                process.kill()
+
+
+class _PoolSession:
+    """Tasks on the workers of a pool."""
+
+    def __init__(self, pool: _Pool, scratch: FolderScratch) -> None:
+        self._pool, self.scratch = pool, scratch
+
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: OnDone | None = None
+    ) -> list[Any]:
+        """Run tasks; send those of lost workers again."""
+        tasks = _Tasks(self._pool, self.scratch, function, arguments)
+        found: list[Any] = [None] * len(arguments)
+        try:
+            tasks.send(range(len(arguments)))
+            while tasks.unfinished:
+                at, future = tasks.wait()
+                lost = _lost(future)
+                if lost is not None:
+                    tasks.send_again(at, lost)
+                    continue
+                found[at] = future.result().value_from(_about())
+                if on_done is not None:
+                    on_done(at)
+        except BaseException:
+            self._pool.stop(list(tasks.unfinished), self.scratch.folder)
+            raise
+        return found
+
+
+class _Tasks:
+    """The tasks of one function that are under way: `unfinished` has the position of each future."""
+
+    def __init__(
+        self, pool: _Pool, scratch: FolderScratch, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> None:
+        self.unfinished: dict[Future[Any], int] = {}
+        self._pool, self._scratch, self._function, self._arguments = pool, scratch, function, arguments
+        self._ended: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+        self._losses: Counter[int] = Counter()
+
+    def send(self, tasks: Iterable[int]) -> None:
+        """Send tasks to the workers."""
+        for at in tasks:
+            future = self._pool.submit(_call, self._function, self._scratch, self._arguments[at])
+            self.unfinished[future] = at
+            future.add_done_callback(self._ended.put)
+
+    def wait(self) -> tuple[int, Future[Any]]:
+        """Return the position and the future of a task that has ended."""
+        timeout = self._pool.workers.timeout
+        try:
+            future = self._ended.get(timeout=timeout)
+        except queue.Empty:
+            first = self._named(min(self.unfinished.values()))
+            raise TimeoutError(
+                f"no task ended within {timeout:g} s, and {len(self.unfinished)} of {len(self._arguments)} are "
+                f"unfinished. The first is {first}: look at the workers, or raise timeout"
+            ) from None
+        return self.unfinished.pop(future), future
+
+    def send_again(self, at: int, lost: BaseException) -> None:
+        """Send a task again after its worker was lost; a broken executor loses all tasks."""
+        again = [at]
+        if isinstance(lost, BrokenExecutor):
+            again += self.unfinished.values()
+            self.unfinished.clear()
+            self._ended = queue.SimpleQueue()
+        self._losses.update(again)
+        worst, losses = self._losses.most_common(1)[0]
+        if losses > MAX_RESENDS:
+            raise RuntimeError(
+                f"the worker of {self._named(worst)} was lost {losses} times, the last time by {lost!r}: a worker may "
+                "have too little memory for it"
+            ) from lost
+        if isinstance(lost, BrokenExecutor):
+            self._pool.renew(lost)
+        self.send(sorted(again))
+
+    def _named(self, at: int) -> str:
+        """Name a task by its function and its numbers."""
+        numbers = ", ".join(str(each) for each in self._arguments[at] if isinstance(each, int))
+        return f"{self._function.__module__}.{self._function.__qualname__}({numbers})"
+
+
+class _Outcome(NamedTuple):
+    """What a task returned or raised, and about the process that it ran in."""
+
+    value: Any
+    error: Exception | None
+    about: _About
+
+    def value_from(self, own: _About) -> Any:
+        """Return the value or raise the error; refuse workers whose results may differ from those of this process."""
+        if self.about[:3] != own[:3]:
+            raise RuntimeError(
+                f"the worker on {self.about.host} has {self.about}, and this process has {own}: results could differ "
+                "in the last bits. Install the same version everywhere, and set SPARSENET_ISA to a level that all have"
+            )
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class _About(NamedTuple):
+    """What the bits of results depend on, and where."""
+
+    version: str
+    backend: str
+    isa: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"sparsenet {self.version} ({self.backend} kernels, {self.isa or 'no'} instruction set)"
+
+
+@cache
+def _about() -> _About:
+    backend = kernels.backend()
+    isa = kernels.isa_used() if backend == "native" else ""
+    return _About(sparsenet.__version__, backend, isa, os.uname().nodename)
+
+
+def _call(function: Callable[..., Any], scratch: FolderScratch, arguments: tuple[Any, ...]) -> _Outcome:
+    """Run a task in a worker."""
+    about = _about()
+    if not Path(scratch.folder).is_dir():  # pools fetch tasks ahead of time, and those cannot be cancelled
+        return _Outcome(None, FileNotFoundError(f"{scratch.folder} is missing on {about.host}: {SHARED}"), about)
+    try:
+        return _Outcome(function(scratch, *arguments), None, about)
+    except Exception as error:
+        text = f"In a worker on {about.host}, process {os.getpid()}:\n{traceback.format_exc()}"
+        try:
+            pickle.loads(pickle.dumps(error))
+            error.add_note(text)
+            return _Outcome(None, error, about)
+        except Exception:  # an error that cannot be sent
+            return _Outcome(None, RuntimeError(text), about)
+
+
+def _lost(future: Future[Any]) -> BaseException | None:
+    """Return why a task has no outcome; tasks return their own errors."""
+    try:
+        return future.exception()
+    except CancelledError as error:
+        return error

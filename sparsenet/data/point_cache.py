@@ -1,0 +1,205 @@
+"""Convert points to a `StoredPoints` in a cache folder, once for each source.
+
+A file of text has one cache, named after its path. A matrix has one for its content. A stream of batches, which cannot
+be recognised, is written again at each call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sparsenet.core.matrices import check_pointers, check_structure
+from sparsenet.core.progress import parts_done
+from sparsenet.core.validation import check_features
+from sparsenet.data.arrays import RowArrays
+from sparsenet.data.dataset import Dataset, csr, label_matrix
+from sparsenet.data.errors import DataError
+from sparsenet.data.point_file import BLOCK_ROWS, PointWriter, StoredPoints
+from sparsenet.data.reader_options import Options
+from sparsenet.data.sources import open_source
+from sparsenet.data.sparse import Reader, parsed_blocks
+
+#: Bytes at each end of a text that its fingerprint covers, with its size and time.
+END_BYTES = 1 << 16
+#: How a text is read by default.
+AS_FOUND = Options()
+#: Numbers of a dense matrix that are converted at a time.
+NUMBERS_AT_A_TIME = 1 << 20
+
+
+def stored_text(
+    path: str, folder: str | os.PathLike[str], verbose: bool | None = None, options: Options = AS_FOUND
+) -> Dataset:
+    """Return the points of an XMC or svmlight file, read from the cache folder, and its labels.
+
+    A source that changed after its conversion is an error.
+    """
+    source = os.path.realpath(path)
+    read_as = repr((source, options.format, options.n_features, options.n_labels))
+    name = hashlib.sha256(os.fsencode(read_as)).hexdigest()[:8]
+    place = Path(folder) / f"{Path(path).name}-{name}.points"
+    about = {"source": source, **_fingerprint(source)}
+    if not place.exists():
+        _convert_text(path, place, about, verbose, options)
+    points = StoredPoints(place)
+    if points.about != about:
+        problem = f"was changed after its points were stored: remove {place} to store them again"
+        raise DataError(path, None, problem)
+    labels = points.labels
+    Y = label_matrix(labels["label_indptr"], labels["label_ids"], int(labels["n_labels"][0]))
+    return Dataset(X=points, Y=Y, classes=labels.get("classes"))
+
+
+def _fingerprint(path: str) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        about = os.fstat(file.fileno())
+        checksum = zlib.crc32(file.read(END_BYTES))
+        file.seek(max(about.st_size - END_BYTES, 0))
+        return {
+            "size": about.st_size,
+            "modified": about.st_mtime_ns,
+            "ends": zlib.crc32(file.read(END_BYTES), checksum),
+        }
+
+
+def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool | None, options: Options) -> None:
+    with (
+        PointWriter(place) as writer,
+        parts_done(max(about["size"], 1), f"storing {Path(path).name}", verbose) as on_bytes,
+        open_source(path, on_bytes) as source,
+    ):
+        found, reader = _Found(), None
+        for reader in parsed_blocks(source, options):
+            found.take(reader, writer, all_rows=False)
+        assert reader is not None  # an empty file has raised
+        reader.finish()
+        found.take(reader, writer, all_rows=True)
+        columns, n_labels, classes = reader.columns(np.concatenate(found.labels))
+        pointers = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(found.label_sizes))))
+        labels: dict[str, NDArray[Any]] = {"label_indptr": pointers, "label_ids": columns}
+        labels |= {"n_labels": np.array([n_labels])} | ({} if classes is None else {"classes": classes})
+        width = reader.width(np.concatenate(found.ids))
+        writer.finish(width, is_dense=False, about=about, labels=labels)
+
+
+class _Found:
+    """Labels and ids of the rows written so far."""
+
+    def __init__(self) -> None:
+        self.labels: list[NDArray[Any]] = []
+        self.label_sizes: list[NDArray[np.int64]] = []
+        self.ids: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+        self._n_ids = 0
+
+    def take(self, reader: Reader, writer: PointWriter, *, all_rows: bool) -> None:
+        """Write the rows of the reader, but keep an incomplete block there unless `all_rows`."""
+        for rows in reader.rows.take_batches(BLOCK_ROWS, all_rows=all_rows):
+            writer.append(csr(rows.indptr, rows.indices, rows.values, int(rows.indices.max(initial=-1)) + 1))
+            self._note(rows)
+
+    def _note(self, rows: RowArrays) -> None:
+        """Keep the labels, the first ids, and the two largest ids, to find a mistyped one."""
+        self.labels.append(rows.labels)
+        self.label_sizes.append(np.diff(rows.label_indptr))
+        if len(rows.indices):
+            first = rows.indices[: max(END_BYTES - self._n_ids, 0)]
+            largest = rows.indices.max()
+            second = rows.indices.max(where=rows.indices != largest, initial=-1)
+            self._n_ids += len(first)
+            self.ids.append(np.concatenate((first, [largest, second][: 1 + (second >= 0)])).astype(np.int32))
+
+
+def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None = None) -> StoredPoints:
+    """Return the points of a CSR matrix or array, which may be mapped into memory, read from the cache folder."""
+    is_sparse = bool(sparse.issparse(X))  # a plain bool, so that mypy does not narrow X
+    if is_sparse and X.format != "csr":
+        check_structure("X", X)
+        X = X.tocsr()
+    elif is_sparse:
+        check_pointers("X", X, X.shape[0])  # ids are checked block by block: reading all would map all pages
+    arrays = [X.indptr, X.indices, X.data] if is_sparse else [X]
+    n_numbers = X.nnz if is_sparse else X.size
+    digest = hashlib.sha256(repr([X.shape, *((array.dtype.str, array.shape) for array in arrays)]).encode())
+    for array in arrays:
+        for part in _parts(array):
+            digest.update(np.ascontiguousarray(part).data)
+            _release(array)
+    about = {"sha256": digest.hexdigest()}
+    place = Path(folder) / f"matrix-{about['sha256'][:16]}.points"
+    if not place.exists():
+        n_rows = max(min(NUMBERS_AT_A_TIME * max(X.shape[0], 1) // max(n_numbers, 1), BLOCK_ROWS), 1)
+        with PointWriter(place) as writer, parts_done(X.shape[0], "storing X", verbose) as on_rows:
+            for begin in range(0, X.shape[0], n_rows):
+                append(writer, X[begin : begin + n_rows])
+                on_rows(min(n_rows, X.shape[0] - begin))
+                for array in arrays:
+                    _release(array)
+            writer.finish(X.shape[1], is_dense=not is_sparse, about=about)
+    return StoredPoints(place)
+
+
+def stored_batches(
+    batches: Iterable[Any], folder: str | os.PathLike[str], verbose: bool | None = None
+) -> tuple[StoredPoints, list[Any]]:
+    """Write a stream of pairs (X, y), or of data sets, to the cache folder; return the points, and y of each batch."""
+    place, labels, known = Path(folder) / "stream.points", [], None
+    with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:
+        for number, batch in enumerate(batches):
+            X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)
+            shape = append(writer, X)
+            known = known or shape
+            if shape != known:
+                raise ValueError(f"batch {number} has {_words(shape)}, but batch 0 has {_words(known)}")
+            labels.append(y)
+            on_batch(1)
+        if known is None:
+            raise ValueError("there is no batch: pass an iterable of pairs (X, y)")
+        return writer.finish(known[0], is_dense=known[1]), labels
+
+
+def append(writer: PointWriter, X: Any) -> tuple[int, bool]:
+    """Check rows of X as `fit` does, and append them; return the number of columns and whether X is an array."""
+    from sklearn.base import BaseEstimator  # takes a second to import
+
+    try:
+        checked = check_features(BaseEstimator(), X, fitting=True)
+    except ValueError as error:
+        raise ValueError(f"rows from {writer.n_rows} of X on: {error}") from error
+    is_dense = not sparse.issparse(checked)
+    writer.append(sparse.csr_array(checked) if is_dense else checked)
+    return checked.shape[1], is_dense
+
+
+def _pair(batch: Any, number: int) -> tuple[Any, Any]:
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        raise ValueError(f"batch {number} must be a pair (X, y), got {type(batch).__name__}: yield (X, y)")
+    return batch[0], batch[1]
+
+
+def _words(shape: tuple[int, bool]) -> str:
+    return f"{shape[0]} {'dense' if shape[1] else 'sparse'} columns"
+
+
+def _parts(array: NDArray[Any]) -> Iterable[NDArray[Any]]:
+    n = max(NUMBERS_AT_A_TIME * len(array) // max(array.size, 1), 1)
+    return (array[begin : begin + n] for begin in range(0, len(array), n))
+
+
+def _release(array: Any) -> None:
+    """Give pages of a read-only mapping back to the system, so that a mapped matrix does not fill memory."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return
+        array = array.base
+    if isinstance(array, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        array.madvise(mmap.MADV_DONTNEED)

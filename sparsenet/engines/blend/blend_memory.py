@@ -1,0 +1,55 @@
+"""The memory that the tree and the neighbors of a blend take, in training and next to its network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import announce, arrays_of, bytes_in_memory
+from sparsenet.core.rows import Rows
+from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.tree.fit_tree import FittedTree
+from sparsenet.engines.tree.machines import ROUTING_BYTES
+from sparsenet.features.targets import Points
+
+
+def bytes_of_parts(tree: FittedTree, neighbors: Neighbors | None, points: Points) -> dict[str, int]:
+    """Return the bytes of a trained tree and of neighbors, without the arrays of the points."""
+    of_tree = [array for level in tree.levels for array in level.as_tuple()]
+    found = {"tree": bytes_in_memory(of_tree)}
+    if neighbors is not None:
+        theirs = {id(array) for array in arrays_of(*points)}
+        arrays = [*arrays_of(neighbors.index, neighbors.labels), neighbors.weights]
+        found["neighbors"] = bytes_in_memory(array for array in arrays if id(array) not in theirs)
+    return found
+
+
+def check_parts(
+    points: Points, held: Mapping[str, int], *, beam: int, k: int, memory_limit: int | None, shown: bool
+) -> None:
+    """Refuse training whose tree and neighbors cannot fit into memory, before anything is taken.
+
+    The size of the tree is unknown until it is trained, so this is a lower bound; the network counts the parts exactly.
+
+    Parameters
+    ----------
+    held : mapping
+        Bytes that the caller holds, by purpose.
+    beam, k : int
+        Nodes of a level that a point reaches, and neighbors of a point; 0 for no neighbors.
+    memory_limit : int, optional
+        By default all the memory there is.
+    shown : bool
+        Whether to print the bytes.
+    """
+    features, labels = points
+    entries = 8 * features.n_entries * (1 if isinstance(features, Rows) else 2)  # those on disk are copied
+    needed = {
+        **{purpose: size for purpose, size in held.items() if size},
+        "routing": ROUTING_BYTES * len(features) * beam,
+        "neighbors": 0 if k == 0 else entries + 4 * len(labels.indices) + 12 * features.width,
+    }
+    limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
+    problem = announce(needed, limit, is_given=memory_limit is not None, shown=shown)
+    if problem is not None:
+        raise MemoryError(f"{problem}: use fewer points or features")

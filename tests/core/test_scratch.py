@@ -1,0 +1,66 @@
+"""Arrays that tasks read by name."""
+
+import numpy as np
+import pytest
+
+from sparsenet import Rows
+from sparsenet.core.scratch import FolderScratch, MemoryScratch, get_rows, put_rows
+
+
+@pytest.fixture(params=["memory", "folder"])
+def scratch(request, tmp_path):
+    return MemoryScratch() if request.param == "memory" else FolderScratch(str(tmp_path))
+
+
+def test_returns_arrays_as_they_were(scratch):
+    arrays = np.arange(7), np.empty((0, 16), np.int8), np.ones((3, 2), np.float32), np.array([5], np.uint16)
+    scratch.put("some", *arrays)
+    found = scratch.get("some")
+    assert [array.dtype for array in found] == [array.dtype for array in arrays]
+    for own, wanted in zip(found, arrays, strict=True):
+        np.testing.assert_array_equal(own, wanted)
+
+
+def test_returns_rows_as_they_were(scratch):
+    rows = Rows(np.array([0, 2, 3]), np.array([4, 1, 0], np.int32), np.array([1, 2, 3], np.float32), 9)
+    put_rows(scratch, "rows", rows)
+    found = get_rows(scratch, "rows")
+    assert found.width == 9
+    np.testing.assert_array_equal(found.indices, rows.indices)
+
+
+def test_drops_names_with_a_prefix(scratch):
+    for name in ("a1", "a2", "b1"):
+        scratch.put(name, np.arange(3))
+    scratch.drop("a")
+    assert len(scratch.get("b1")) == 1
+    with pytest.raises((KeyError, FileNotFoundError)):
+        scratch.get("a1")
+
+
+def test_files_of_two_folders_do_not_mix(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        FolderScratch(str(tmp_path / name)).put("same", np.array([len(name), ord(name[0])]))
+    for name in ("one", "two", "one"):
+        assert FolderScratch(str(tmp_path / name)).get("same")[0][1] == ord(name[0])
+
+
+def test_frees_deleted_files_with_the_next_files(tmp_path):
+    scratch = FolderScratch(str(tmp_path))
+    for name in ("some.0", "some.1", "other.0"):
+        scratch.put(name, np.arange(3))
+    for name in ("some.0", "some.1"):
+        scratch.get(name)
+        (tmp_path / name).unlink()  # as another process does
+    assert len(scratch.get("some.0")[0]) == 3
+    scratch.get("other.0")
+    with pytest.raises(FileNotFoundError):
+        scratch.get("some.1")
+
+
+def test_mapped_arrays_are_read_only(tmp_path):
+    scratch = FolderScratch(str(tmp_path))
+    scratch.put("some", np.arange(3))
+    with pytest.raises(ValueError, match="read-only"):
+        scratch.get("some")[0][0] = 1

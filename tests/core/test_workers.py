@@ -1,0 +1,127 @@
+"""Tasks on executors: results in order, lost workers, deadlines, Ctrl-C, errors and differing workers."""
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sparsenet import Workers
+from sparsenet.core import workers
+from tests.support import pool_tasks
+from tests.support.pool_tasks import add, die, fail, fail_unpicklably, process, processes, run, sleep
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    """Return a folder that must be empty in the end."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with processes() as pool:
+        yield pool
+
+
+def test_returns_results_in_order(pool, scratch):
+    assert run(pool, add, [(number,) for number in range(50)], scratch=scratch) == [45 + n for n in range(50)]
+
+
+def test_threads_are_workers_too(scratch):
+    with ThreadPoolExecutor(3) as pool:
+        assert run(pool, add, [(number,) for number in range(20)], scratch=scratch) == [45 + n for n in range(20)]
+
+
+def test_the_error_of_a_task_has_its_traceback(pool, scratch):
+    with pytest.raises(ValueError, match="number 3 is bad") as caught:
+        run(pool, fail, [(3,)], scratch=scratch)
+    assert any("in fail\n" in note for note in caught.value.__notes__)
+
+
+def test_an_error_that_cannot_be_sent_has_its_traceback(pool, scratch):
+    with pytest.raises(RuntimeError, match="cannot be sent"):
+        run(pool, fail_unpicklably, [()], scratch=scratch)
+
+
+def test_sends_the_tasks_of_a_lost_worker_again(scratch, tmp_path):
+    tasks = [(str(tmp_path / "died"), number) for number in range(6)]
+    assert run(processes, die, tasks, scratch=scratch) == list(range(6))
+
+
+def test_gives_up_on_a_task_that_kills_its_workers(scratch):
+    made = []
+
+    def counted():
+        made.append(processes(1))
+        return made[-1]
+
+    with pytest.raises(RuntimeError, match=r"pool_tasks\.die\(7\) was lost 4 times"):
+        run(counted, die, [(None, 7)], scratch=scratch)
+    assert len(made) == 4
+
+
+def test_a_broken_pool_that_was_given_names_the_fix(scratch):
+    with processes(1) as pool, pytest.raises(RuntimeError, match="pass a function that makes the executor"):
+        run(pool, die, [(None, 1)], scratch=scratch)
+
+
+def test_deadline_names_the_task_and_leaves_no_process(scratch, monkeypatch):
+    monkeypatch.setattr(workers, "GRACE", 0.1)
+    own = processes(1)
+    with pytest.raises(TimeoutError, match=r"no task ended within 0\.3 s, and 2 of 3 .*pool_tasks\.sleep\(60\)"):
+        run(lambda: own, sleep, [(0,), (60,), (61,)], scratch=scratch, timeout=0.3)
+    with pytest.raises(RuntimeError):
+        own.submit(sleep, None, 0)
+
+
+def test_ctrl_c_cancels_tasks(scratch, monkeypatch):
+    monkeypatch.setattr(workers, "GRACE", 5.0)
+    with processes(1) as pool:
+        [worker] = run(pool, process, [()], scratch=scratch)
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            run(pool, sleep, [(1,), *[(30,)] * 5], scratch=scratch)
+        begun = time.perf_counter()
+        assert run(pool, process, [()], scratch=scratch) == [worker], "it goes on with other work"
+        assert time.perf_counter() - begun < 5
+
+
+def test_refuses_workers_of_another_version(pool, scratch, monkeypatch):
+    run(pool, add, [(1,), (2,)], scratch=scratch)  # workers fork before the change
+    other = workers._about()._replace(isa="other")
+    monkeypatch.setattr(workers, "_about", lambda: other)
+    with pytest.raises(RuntimeError, match="results could differ in the last bits"):
+        run(pool, add, [(1,)], scratch=scratch)
+
+
+def test_names_a_scratch_folder_that_workers_lack(pool, scratch):
+    with pytest.raises(FileNotFoundError, match="must be a directory that all workers share"):
+        run(pool, pool_tasks.read_missing, [()], scratch=scratch)
+
+
+class DaskClient:
+    def get_executor(self):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("executor", "settings", "message"),
+    [
+        (4, {}, "executor must be a concurrent.futures.Executor or a function"),
+        (ThreadPoolExecutor, {}, "executor must be"),
+        (DaskClient(), {}, r"pass client.get_executor\(\)"),
+        (processes, {"scratch": "/nowhere"}, "scratch must be a directory"),
+        (processes, {"timeout": 0}, "timeout must be a number in"),
+    ],
+)
+def test_rejects_bad_settings(executor, settings, message):
+    with pytest.raises(ValueError, match=message):
+        Workers(executor, **settings)

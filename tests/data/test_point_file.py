@@ -1,0 +1,186 @@
+"""A file of points gives back what was written, and refuses what is damaged."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sparsenet.data import DataError, iter_batches, point_file, read
+from sparsenet.data.point_cache import stored_batches, stored_matrix, stored_text
+from sparsenet.data.point_file import PointWriter, StoredPoints
+from tests.support.data_cases import BACKEND_PARAMS, use_backend
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(params=BACKEND_PARAMS, autouse=True)
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return use_backend(monkeypatch, request.param)
+
+
+def points(values: Callable[[int], Any], n: int = 300, width: int = 200_000) -> Any:
+    """Return rows of 0 to 40 random ids, whose gaps are short and long."""
+    ids = [np.sort(RNG.choice(width, RNG.integers(0, 41), replace=False)) for _ in range(n)]
+    indptr = np.cumsum([0, *map(len, ids)])
+    return sparse.csr_array((values(indptr[-1]), np.concatenate(ids), indptr), shape=(n, width))
+
+
+VALUES: dict[str, tuple[Callable[[int], Any], int]] = {
+    "ones": (lambda n: np.ones(n, np.float32), 0),
+    "counts": (lambda n: RNG.integers(0, 65_536, n).astype(np.float32), 2),
+    "float32": (lambda n: RNG.normal(size=n).astype(np.float32), 4),
+    "float64": (lambda n: RNG.normal(size=n), 8),
+    "minus zero": (lambda n: np.where(RNG.random(n) < 0.5, -0.0, 1.0), 4),
+}
+
+
+def same(X: Any, Y: Any) -> bool:
+    ids = (np.array_equal(getattr(X, part), getattr(Y, part)) for part in ("indptr", "indices"))
+    return X.shape == Y.shape and all(ids) and X.data.tobytes() == Y.data.tobytes()
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_every_bit_comes_back(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point_file, "BLOCK_ROWS", 64)
+    values, value_bytes = VALUES[kind]
+    X = points(values)
+    stored = stored_matrix(X, tmp_path)
+    X = X.astype(np.float64)
+    assert same(stored[:], X)
+    assert same(sparse.vstack([block for _, block in stored.blocks()], format="csr"), X)
+    order = RNG.permutation(300)[:100]
+    assert same(stored[order], X[order])
+    n_bytes = os.path.getsize(stored.path)
+    assert n_bytes < (value_bytes + 2.2) * X.nnz + 4000
+
+
+def test_ids_reach_the_largest_column(tmp_path: Path) -> None:
+    width = 2**31 - 1
+    ids = [[0, 1, 32_767, 32_768, 65_536, 98_305, width - 1], [width - 1], [], [0, width - 1]]
+    indptr = np.cumsum([0, *map(len, ids)])
+    X = sparse.csr_array((np.arange(1.0, 11.0), np.concatenate([*map(np.int64, ids)]), indptr), shape=(4, width))
+    assert same(stored_matrix(X, tmp_path)[:], X[:])
+
+
+def test_an_array_comes_back_as_an_array(tmp_path: Path) -> None:
+    X = np.where(RNG.random((50, 9)) < 0.5, 0, RNG.normal(size=(50, 9)))
+    np.save(tmp_path / "X.npy", X)
+    stored = stored_matrix(np.load(tmp_path / "X.npy", mmap_mode="r"), tmp_path)
+    assert stored.is_dense
+    np.testing.assert_array_equal(stored[np.array([3, 1, 3])], X[[3, 1, 3]])
+
+
+def test_a_malformed_record_is_found(reader: ModuleType) -> None:
+    indptr = np.array([0, 2, 4])
+    out, ends = np.empty(24, np.uint8), np.empty(3, np.int64)
+    reader.encode_rows(indptr, np.array([1, 70_000, 0, 5], np.int32), np.ones(4), 0, out, ends)
+    args = np.zeros(2, np.uint8), 70_001, indptr, np.empty(4, np.int32), np.empty(4)
+    assert reader.decode_rows(out, ends, *args, threads=1) == -1
+    narrow = args[0], 70_000, *args[2:]
+    assert reader.decode_rows(out, ends, *narrow, threads=2) == 0  # an id beyond the width
+    out[ends[1] + 3] |= 0x80  # the last gap of the second row becomes the first half of a long one
+    assert reader.decode_rows(out, ends, *args, threads=1) == 1
+
+
+def test_texts_give_the_points_of_read(tmp_path: Path) -> None:
+    lines = {"xmc": ["300 50 10"], "svmlight": []}
+    rows = [f"{i % 3},{i % 7 + 3} {i % 40}:1.5 {i % 40 + 3}:2" for i in range(299)] + ["1"]
+    for name, head in lines.items():
+        path = tmp_path / f"{name}.txt"
+        path.write_text("\n".join([*head, *rows]) + "\n")
+        wanted, stored = read(path), stored_text(str(path), tmp_path / "cache")
+        assert same(stored.X[:], wanted.X.astype(np.float64))
+        assert same(stored.Y, wanted.Y)
+    path.write_text(path.read_text().replace("1,", "-1.5,"))
+    stored = stored_text(str(path), tmp_path / "other")
+    assert stored.classes is not None
+    assert stored.classes.tolist() == read(path).classes.tolist()
+
+
+def test_batches_give_the_points_of_the_whole(tmp_path: Path) -> None:
+    X = points(lambda n: np.ones(n))
+    y = RNG.integers(0, 5, 300)
+    stored, labels = stored_batches(((X[i : i + 70], y[i : i + 70]) for i in range(0, 300, 70)), tmp_path)
+    assert same(stored[:], X)
+    np.testing.assert_array_equal(np.concatenate(labels), y)
+    (tmp_path / "a.txt").write_text("3 5 2\n0 1:1\n1 2:1\n0 3:1\n")
+    assert stored_batches(iter_batches(tmp_path / "a.txt", batch_rows=2), tmp_path)[0].shape == (3, 5)
+    with pytest.raises(ValueError, match="batch 1 has 4 dense columns, but batch 0 has 200000 sparse columns"):
+        stored_batches([(X, y), (np.ones((2, 4)), y[:2])], tmp_path)
+    with pytest.raises(ValueError, match="rows from 300 of X on: X holds NaN in row 0, column 1"):
+        stored_batches([(X, y), (np.array([[0.0, np.nan]]), y[:1])], tmp_path)
+    assert stored_batches([(X, y)], tmp_path)[0].shape == X.shape  # a failure leaves nothing in the way
+
+
+def test_a_source_is_stored_once_and_must_not_change(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("0 1:1\n1 2:1\n")
+    (made,) = {stored_text(str(path), tmp_path / "cache").X.path for _ in range(2)}
+    modified = os.stat(made).st_mtime_ns
+    assert os.stat(stored_text(str(path), tmp_path / "cache").X.path).st_mtime_ns == modified
+    path.write_text("0 1:1\n1 2:3\n")
+    with pytest.raises(DataError, match=r"a\.txt: was changed after its points were stored: remove .*\.points to"):
+        stored_text(str(path), tmp_path / "cache")
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "table", "description", "record"])
+def test_damage_is_an_error_that_names_the_file(damage: str, tmp_path: Path) -> None:
+    stored = stored_matrix(points(lambda n: RNG.normal(size=n)), tmp_path)
+    path, data = Path(stored.path), bytearray(Path(stored.path).read_bytes())
+    place = {"table": len(data) - 700, "description": len(data) - 60, "record": 500}
+    if damage in place:
+        data[place[damage]] ^= 1
+    path.write_bytes({"cut": data[:-100], "empty": b""}.get(damage, data))
+    with pytest.raises(DataError, match=f"{path.name}: the cache of points is damaged or was cut short: remove it"):
+        list(StoredPoints(path).blocks())
+
+
+def test_a_file_cut_while_in_use_is_an_error(tmp_path: Path) -> None:
+    stored = stored_matrix(points(lambda n: np.ones(n)), tmp_path)
+    os.truncate(stored.path, 400)
+    with pytest.raises(DataError, match="damaged or was cut short"):
+        stored[250:]
+
+
+def test_a_full_disk_names_the_folder_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device.*cache folder {tmp_path}; make room there") as caught:
+        stored_matrix(points(lambda n: np.ones(n)), tmp_path)
+    assert caught.value.errno == errno.ENOSPC
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
+    with PointWriter(tmp_path / "x.points"), pytest.raises(DataError, match="being written by another process"):
+        PointWriter(tmp_path / "x.points")
+
+
+def test_a_killed_conversion_starts_again(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys, numpy as np\n"
+        "from sparsenet.data.point_cache import stored_batches\n"
+        "def batches():\n"
+        "    yield np.ones((5000, 3)), np.ones(5000)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"stored_batches(batches(), {str(tmp_path)!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.iterdir()] == ["stream.points.part"]
+    stored, _ = stored_batches([(np.eye(3), np.arange(3))], tmp_path)
+    np.testing.assert_array_equal(stored[:], np.eye(3))
+    assert [path.name for path in tmp_path.iterdir()] == ["stream.points"]

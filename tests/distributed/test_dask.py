@@ -1,0 +1,78 @@
+"""`fit(executor=...)` on Dask: the model of one process, also if a worker is killed."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sparsenet import Workers
+from tests.support import pool_tasks
+from tests.support.same_trees import assert_same_tree, many_tasks, tree
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own threads and sockets
+
+
+@contextmanager
+def client_of(n_workers):
+    how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "protocol": "tcp"}
+    with distributed.LocalCluster(n_workers=n_workers, **how) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def client():
+    with client_of(2) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def small_tasks(monkeypatch):
+    many_tasks(monkeypatch)
+
+
+def test_a_tree_is_the_same(client, tmp_path):
+    assert_same_tree(tree(executor=Workers(client.get_executor(), scratch=tmp_path)), tree())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1, 4, 8])
+def test_a_tree_is_the_same_with_other_workers(n):
+    with client_of(n) as client:
+        assert_same_tree(tree(executor=client.get_executor()), tree())
+
+
+def test_a_tree_is_the_same_if_a_worker_is_killed(client, tmp_path):
+    def kill() -> None:
+        while not list(tmp_path.glob("*/machines0")):
+            time.sleep(0.005)
+        os.kill(pids[0], signal.SIGKILL)
+
+    pids = sorted(client.run(os.getpid).values())
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = tree(executor=Workers(client.get_executor(), scratch=tmp_path, timeout=60))
+    killer.join()
+    assert_same_tree(found, tree())
+    client.wait_for_workers(2, timeout=60)
+    assert pids[0] not in client.run(os.getpid).values()
+
+
+def test_the_error_of_a_task_has_its_traceback(client, tmp_path):
+    with pytest.raises(ValueError, match="number 3 is bad") as caught:
+        pool_tasks.run(client.get_executor(), pool_tasks.fail, [(3,)], scratch=tmp_path)
+    assert any("in fail\n" in note for note in caught.value.__notes__)
+
+
+def test_deadline_cancels_tasks(client, tmp_path):
+    with pytest.raises(TimeoutError, match="no task ended"):
+        pool_tasks.run(client.get_executor(), pool_tasks.sleep, [(2,)] * 8, scratch=tmp_path, timeout=0.5)
+    assert Path(tmp_path).exists()
+    begun = time.perf_counter()
+    assert len(pool_tasks.run(client.get_executor(), pool_tasks.process, [()], scratch=tmp_path)) == 1
+    assert time.perf_counter() - begun < 5

@@ -1,0 +1,75 @@
+"""The announced memory of a blend covers the points, the tree, the neighbors and the network."""
+
+import gc
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier
+from sparsenet.engines.network import building
+
+N, N_FEATURES, N_LABELS = 9000, 3000, 600
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, N_LABELS, N)
+OWN = RNG.integers(0, N_FEATURES, (N_LABELS, 4))
+COLUMNS = np.hstack((OWN[Y], RNG.integers(0, N_FEATURES, (N, 8))))
+X = sparse.csr_array(
+    (np.ones(N * 12, np.float32), COLUMNS.ravel(), np.arange(0, N * 12 + 1, 12)), shape=(N, N_FEATURES)
+)
+X.sum_duplicates()
+TEXTS = [" ".join(f"w{column:x}" for column in row) for row in COLUMNS.tolist()]
+MODELS: dict[str, tuple[Any, Any]] = {
+    "points": (BlendClassifier(network=ExtremeClassifier(epochs=1)), X),
+    "texts": (TextClassifier(method="blend", epochs=1), TEXTS),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model_and_points(request):
+    model, points = MODELS[request.param]
+    return model.set_params(random_state=0, n_jobs=1, verbose=False), points
+
+
+def test_announces_the_peak(model_and_points, monkeypatch):
+    model, points = model_and_points
+    needed = []
+    monkeypatch.setattr(building, "check_memory", lambda each, *rest: needed.append(each))
+    model.fit(points[:1000], Y[:1000])  # imports and compiles
+    gc.collect()
+    needed.clear()
+    tracemalloc.start()
+    model.fit(points, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert {"points", "tree", "neighbors", "weights"} <= set(needed[-1])
+    assert sum(needed[-1].values()) == pytest.approx(peak, rel=0.15)
+
+
+def test_a_limit_counts_the_parts_next_to_the_network(monkeypatch):
+    needed = []
+    monkeypatch.setattr(building, "check_memory", lambda each, *rest: needed.append(each))
+    model = ExtremeClassifier(epochs=1, hidden=16, wide_budget=64)
+    BlendClassifier(network=model, n_jobs=1, random_state=0, verbose=False).fit(X, Y)
+    monkeypatch.undo()
+    limit = sum(needed[-1].values())
+    for given, refused in ((limit, False), (limit - 1, True)):
+        blend = BlendClassifier(network=model.set_params(memory_limit=given), n_jobs=1, random_state=0, verbose=False)
+        if refused:
+            with pytest.raises(MemoryError, match=r"training needs .*points .*tree .*neighbors"):
+                blend.fit(X, Y)
+        else:
+            blend.fit(X, Y)
+
+
+def test_refuses_before_the_tree_is_trained(monkeypatch):
+    monkeypatch.setattr("sparsenet.engines.blend.fit_blend.fit_tree.fit", lambda *given, **more: pytest.fail("trained"))
+    with pytest.raises(
+        MemoryError, match=r"needs .*texts .*points .*routing .*neighbors .*limit is 1\.0 MB: use fewer"
+    ):
+        TextClassifier(method="blend", memory_limit=10**6, verbose=False).fit(TEXTS, Y)
+    monkeypatch.setattr("sparsenet.engines.blend.blend_memory.available_memory", lambda: 0)
+    with pytest.raises(MemoryError, match=r"there are .*: use fewer points or features"):
+        BlendClassifier(network="drop", verbose=False).fit(X, Y)

@@ -1,0 +1,99 @@
+"""A tree whose training was interrupted goes on after its last level, bit for bit."""
+
+import numpy as np
+import pytest
+
+from sparsenet import CheckpointError, TreeClassifier
+from sparsenet.engines.tree import train_levels
+from tests.support.same_trees import LABELS, POINTS, assert_same_tree, tree
+
+N_LEVELS = 3
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return tree()
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Return the depths of the levels that are trained."""
+    depths, train = [], train_levels._train_level
+
+    def counted(session, plan, *rest):
+        depths.append(plan.depth)
+        return train(session, plan, *rest)
+
+    monkeypatch.setattr(train_levels, "_train_level", counted)
+    return depths
+
+
+def interrupted(place, at):
+    """Press Ctrl-C before a level is trained."""
+    train = train_levels._train_level
+
+    def stopping(session, plan, *rest):
+        if plan.depth == at:
+            raise KeyboardInterrupt
+        return train(session, plan, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train_levels, "_train_level", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            tree(checkpoint=place)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_resumes_after_the_last_level(usual, trained, tmp_path, at):
+    interrupted(tmp_path / "run", at)
+    trained.clear()
+    assert_same_tree(tree(checkpoint=tmp_path / "run", resume=True), usual)
+    assert trained == [*range(at, N_LEVELS)]
+
+
+def test_a_finished_run_trains_nothing(usual, trained, tmp_path):
+    tree(checkpoint=tmp_path / "run")
+    trained.clear()
+    assert_same_tree(tree(checkpoint=tmp_path / "run", resume=True), usual)
+    assert trained == []
+
+
+def test_starts_afresh_without_resume_or_checkpoint(usual, trained, tmp_path):
+    interrupted(tmp_path / "run", 2)
+    trained.clear()
+    assert_same_tree(tree(checkpoint=tmp_path / "run"), usual)
+    assert_same_tree(tree(checkpoint=tmp_path / "none", resume=True), usual)
+    assert trained == [*range(N_LEVELS)] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "points", "message"),
+    [
+        ({"epochs": 3}, POINTS, "epochs was 7, and is 3"),
+        ({"random_state": 1}, POINTS, "seed was"),
+        ({}, 2 * POINTS + (POINTS > 1), "points was 3000 x 1101 of checksum"),
+    ],
+)
+def test_refuses_the_checkpoint_of_another_run(tmp_path, changes, points, message):
+    tree(checkpoint=tmp_path / "run")
+    model = TreeClassifier(**{"random_state": 0, "n_jobs": 1} | changes)
+    with pytest.raises(CheckpointError, match=message):
+        model.fit(points, LABELS, checkpoint=tmp_path / "run", resume=True)
+
+
+def test_refuses_a_saved_model_and_a_damaged_checkpoint(usual, tmp_path):
+    usual.save(tmp_path / "model")
+    with pytest.raises(CheckpointError, match="no checkpoint of a tree"):
+        tree(checkpoint=tmp_path / "model", resume=True)
+    tree(checkpoint=tmp_path / "run")
+    [data] = (tmp_path / "run").glob("*.safetensors")
+    content = np.fromfile(data, np.uint8)
+    content[-3] ^= 1
+    content.tofile(data)
+    with pytest.raises(CheckpointError, match="remove it to start again"):
+        tree(checkpoint=tmp_path / "run", resume=True)
+
+
+def test_needs_a_seed(tmp_path):
+    with pytest.raises(ValueError, match="checkpoint needs random_state to be an integer"):
+        TreeClassifier().fit(POINTS, LABELS, checkpoint=tmp_path / "run")

@@ -1,0 +1,149 @@
+"""`fit(..., cache=folder)` reads points from disk, and learns the model that points in memory give, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sparsenet import BlendClassifier, CheckpointError, ExtremeClassifier, TreeClassifier
+from sparsenet.data import iter_batches, streamed_rows
+from sparsenet.engines.tree.level_checkpoint import LevelCheckpoint
+from sparsenet.features import scaling
+
+RNG = np.random.default_rng(0)
+Y = sparse.csr_array(RNG.random((600, 30)) < 0.08, dtype=np.float32)
+COUNTS = sparse.csr_array(RNG.poisson(Y @ RNG.gamma(0.02, 8.0, (30, 200))) * 1.0)
+AMOUNTS = Y @ RNG.normal(size=(30, 12)) * 10.0 ** RNG.integers(-2, 3, 12) + RNG.normal(size=(600, 12))
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed_rows, "ENTRIES_AT_A_TIME", 300)
+
+
+def network(**parameters: Any) -> ExtremeClassifier:
+    return ExtremeClassifier(**{"hidden": 16, "epochs": 2, "random_state": 0, "n_jobs": 1} | parameters)
+
+
+def assert_same(a: Any, b: Any) -> None:
+    """Compare all arrays of two models."""
+    (one, about), (other, about_other) = a._pack(small=False), b._pack(small=False)
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    about.pop("history", None), about_other.pop("history", None)  # with seconds
+    assert about == about_other
+
+
+def tree(**parameters: Any) -> TreeClassifier:
+    """Make a tree whose upper nodes do not fit into a task, and are read part by part."""
+    model = TreeClassifier(**{"random_state": 0, "n_jobs": 1} | parameters)
+    model._rules = lambda: replace(TreeClassifier._rules(model), call_entries=1000)  # type: ignore[method-assign]
+    return model
+
+
+def blend(**parameters: Any) -> BlendClassifier:
+    return BlendClassifier(
+        network=ExtremeClassifier(hidden=16, epochs=2), **{"random_state": 0, "n_jobs": 1} | parameters
+    )
+
+
+MODELS: dict[str, Callable[..., Any]] = {"network": network, "tree": tree, "blend": blend}
+each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+@each_model
+@pytest.mark.parametrize("normalize", ["auto", "none", "mixed"])
+def test_sparse_points(
+    model: Callable[..., Any], normalize: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = scaling._column_groups
+    monkeypatch.setattr(scaling, "_column_groups", lambda X: groups(X, max_values=500))
+    X = COUNTS * 0.1  # float64, which has no float32 of the same value
+    X.data[5] = 0
+    made = [model(normalize=normalize).fit(X, Y, **how) for how in ({}, {"cache": tmp_path})]
+    assert_same(*made)
+
+
+@each_model
+@pytest.mark.parametrize("normalize", ["auto", "columns", "together", "rows", "mixed"])
+def test_a_table(model: Callable[..., Any], normalize: str, tmp_path: Path) -> None:
+    np.save(tmp_path / "X.npy", AMOUNTS.astype(np.float32))
+    y = np.array(list("abc"))[np.digitize(AMOUNTS[:, 0], [-1, 1])]
+    made = [model(normalize=normalize).fit(tmp_path / "X.npy", y, **how) for how in ({}, {"cache": tmp_path})]
+    assert_same(*made)
+
+
+@each_model
+def test_a_file_and_its_batches(model: Callable[..., Any], tmp_path: Path) -> None:
+    numbers = [" ".join(map("{}:{}".format, point.indices, point.data)) for point in COUNTS]
+    rows = [f"{','.join(map(str, own.indices))} {point}" for own, point in zip(Y, numbers, strict=True)]
+    path = tmp_path / "points.txt"
+    path.write_text("\n".join(["600 200 30", *rows]) + "\n")
+    a, b = (model().fit(path, **how) for how in ({}, {"cache": tmp_path}))
+    assert_same(a, b)
+    batches = iter_batches(path, batch_rows=70)
+    assert_same(a, model().fit(batches, cache=tmp_path))
+
+
+@each_model
+def test_batches_of_names(model: Callable[..., Any], tmp_path: Path) -> None:
+    names = [[f"label {label}" for label in own.indices] for own in Y]
+    batches = ((COUNTS[i : i + 100], names[i : i + 100]) for i in range(0, 600, 100))
+    assert_same(model().fit(COUNTS, names), model().fit(batches, cache=tmp_path))
+
+
+def test_held_out_points(tmp_path: Path) -> None:
+    made = [network(validation_fraction=0.2, patience=1).fit(COUNTS, Y, **how) for how in ({}, {"cache": tmp_path})]
+    assert_same(*made)
+
+
+def test_a_run_that_was_stopped_resumes(tmp_path: Path) -> None:
+    class Stop:
+        def on_epoch(self, record: dict[str, float]) -> None:
+            raise KeyboardInterrupt
+
+    how: dict[str, Any] = {"cache": tmp_path, "checkpoint": tmp_path / "run", "resume": True}
+    with pytest.raises(KeyboardInterrupt):
+        network().fit(COUNTS, Y, callbacks=[Stop()], **how)
+    assert_same(network().fit(COUNTS, Y), network().fit(COUNTS, Y, **how))
+    with pytest.raises(CheckpointError, match="other training data"):
+        network().fit(COUNTS[::-1], Y, **how)
+
+
+def test_a_tree_that_was_stopped_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how: dict[str, Any] = {"cache": tmp_path, "checkpoint": tmp_path / "run", "resume": True}
+    save = LevelCheckpoint.save
+
+    def save_and_stop(*arguments: Any) -> None:
+        save(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LevelCheckpoint, "save", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            tree().fit(COUNTS, Y, **how)
+    assert_same(tree().fit(COUNTS, Y), tree().fit(COUNTS, Y, **how))
+
+
+@pytest.mark.parametrize("model", [tree, blend])
+def test_a_cache_is_for_one_process(model: Callable[..., Any], tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match="only this process can read the cache"):
+        model().fit(COUNTS, Y, cache=tmp_path, executor=executor)
+
+
+@each_model
+def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="y must be None if X is an iterable of batches"):
+        model().fit(iter([(COUNTS, Y)]), Y, cache=tmp_path)
+    with pytest.raises(ValueError, match="X is an iterator: if it yields batches"):
+        model().fit(iter([(COUNTS, Y)]))
+    with pytest.raises(ValueError, match="cache takes a file, a matrix or an iterable of batches"):
+        model().fit({"a": COUNTS}, Y, cache=tmp_path)

@@ -1,0 +1,68 @@
+"""Tasks for tests of executors, in a module that spawned workers can import."""
+
+import multiprocessing
+import os
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from sparsenet import Workers
+from sparsenet.core.workers import task_runner
+from sparsenet.engines.tree.train_levels import route
+
+
+def processes(n=2, method="fork"):
+    """Return a pool of processes."""
+    return ProcessPoolExecutor(n, mp_context=multiprocessing.get_context(method))
+
+
+def run(executor, function, arguments, **settings):
+    """Run tasks on an executor, next to a shared array."""
+    with task_runner(Workers(executor, **settings)) as runner, runner.session() as session:
+        session.scratch.put("numbers", np.arange(10))
+        return session.run(function, arguments)
+
+
+def add(scratch, number):
+    return int(scratch.get("numbers")[0].sum()) + number
+
+
+def fail(scratch, number):
+    raise ValueError(f"number {number} is bad")
+
+
+def fail_unpicklably(scratch):
+    class LocalError(Exception):
+        pass
+
+    raise LocalError("cannot be sent")
+
+
+def sleep(scratch, seconds):
+    time.sleep(seconds)
+
+
+def process(scratch):
+    return os.getpid()
+
+
+def read_missing(scratch):
+    scratch.get("other")
+
+
+def die(scratch, marker, number):
+    """Kill this worker, unless the marker exists: then return the number."""
+    if marker is None or not Path(marker).exists():
+        if marker is not None:
+            Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def route_once_dying(scratch, plan, shard):
+    """Route a shard of a tree; the first task to come kills its worker."""
+    die(scratch, os.environ["DIED"], shard)
+    return route(scratch, plan, shard)
