@@ -861,6 +861,8 @@ def learn_stream(
 ) -> None:
     """Rank the item of each event (users, items and times, each (n,)) among all, then learn the event.
 
+    Without room in out_ranks, (0,) instead of (n,), nothing is ranked, which is faster with many items.
+
     State and weights change at the end of each block of `refresh` events, at least 1; ranks, from 1, and gradients come
     from the state before. Candidates are the items of the user's history, the successors of the last item, of the one
     before and of both, and popular items: 128 at most. Other items rank behind these, by the number of events. The

@@ -83,12 +83,13 @@ void bind_learn_stream(Array pair_items, Array pair_times, Array pair_counts, Ar
   const Vector<int64_t> out_ranks_(out_ranks, "out_ranks");
   items_.require(0, users_.size(), "length of users");
   times_.require(0, users_.size(), "length of users");
-  out_ranks_.require(0, users_.size(), "length of users");
+  const bool is_ranking = out_ranks_.size() > 0;
+  if (is_ranking) out_ranks_.require(0, users_.size(), "length of users");
   require_at_least_one("refresh", refresh);
   if (mutual && state.n_items != pair_items.shape(0)) items_.fail("and users must be the same if mutual");
   GilRelease release;
   learn_stream(state, ranker, {users_.size(), users_.data(), items_.data(), times_.data()}, mutual, refresh,
-               out_ranks_.data());
+               is_ranking ? out_ranks_.data() : nullptr);
 }
 
 void bind_rank_stream(Array pair_items, Array pair_times, Array pair_counts, Array user_values, Array item_counts,

@@ -257,19 +257,19 @@ void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEv
       query.gather(events.users[e]);
       const int64_t right = query.find(events.items[e]);
       if (right < 0) {
-        out_ranks[e] = query.rank_behind(events.items[e]);
+        if (out_ranks != nullptr) out_ranks[e] = query.rank_behind(events.items[e]);
         continue;
       }
       query.describe(events.users[e], events.times[e]);
       query.count_features();
       query.standardize();
       query.scale_features();
-      if (refresh > 1) {
+      if (refresh > 1 && out_ranks != nullptr) {
         query.compute_scores(frozen.data());
         out_ranks[e] = query.rank_of(right);
       }
       query.compute_scores(ranker.weights);
-      if (refresh == 1) out_ranks[e] = query.rank_of(right);
+      if (refresh == 1 && out_ranks != nullptr) out_ranks[e] = query.rank_of(right);
       query.step(right, gradient.data(), slope.data());
     }
     for (int64_t e = first; e < end; ++e) {

@@ -6,7 +6,7 @@
 namespace sparsenet {
 
 constexpr int64_t kHalfLives = 4;
-constexpr int64_t kUserValues = 6;                   // events, last time, mean gap, novelty, repeats, run
+constexpr int64_t kUserValues = 6;  // events, last time, mean gap, novelty, repeats, run
 constexpr int64_t kPairCounts = 6;  // events, user's and item's events then, run before, received, was received
 constexpr int64_t kItemValues = 4 + kHalfLives + 1;  // last time, event and user, repeats, levels
 constexpr int64_t kClock = 3;                        // events, the first and the last time
@@ -44,6 +44,7 @@ struct StreamEvents {
   const double* times;
 };
 
+// Null `out_ranks`: not wanted; the rank of an item that is no candidate takes a pass over all items.
 // With `mutual`, users and items are the same, and an event also enters the history of the item.
 void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEvents events, bool mutual,
                   int64_t refresh, int64_t* out_ranks);

@@ -121,7 +121,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         events = self._read(log, LogColumns.of(user, item, time, None), stream, sort, file)
         if not len(events):
             raise ValueError("log holds no rows: a log has a row for each event")
-        stream.learn(events, self.refresh)
+        stream.learn(events, self.refresh, ranking=False)
         return self._adopt(SavedStream(stream, events.columns, library_of(log)))
 
     def update(self, log: Any, *, sort: bool = False, **file: Any) -> Self:
@@ -137,7 +137,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, sort=sort, **file)
-        self._learn(log, sort, file)
+        self._learn(log, sort, file, ranking=False)
         return self
 
     def score(self, log: Any, *, sort: bool = False, **file: Any) -> dict[str, float]:
@@ -157,7 +157,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             events whose item is at most at this rank.
         """
         check_is_fitted(self)
-        ranks = self._learn(log, sort, file)
+        ranks = self._learn(log, sort, file, ranking=True)
         if not len(ranks):
             raise ValueError("log holds no rows, so there is nothing to measure")
         recalls = {f"recall@{k}": float(np.mean(ranks <= k)) for k in (1, 10)}
@@ -244,11 +244,12 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             n_events=stream.n_events,
         )
 
-    def _learn(self, log: Any, sort: Any, file: dict[str, Any]) -> I64:
+    def _learn(self, log: Any, sort: Any, file: dict[str, Any], *, ranking: bool) -> I64:
         self._check()
         stream = self._stream
         with stream.writing:
-            return stream.learn(self._read(log, self._saved.columns, stream, sort, file), self.refresh)
+            events = self._read(log, self._saved.columns, stream, sort, file)
+            return stream.learn(events, self.refresh, ranking=ranking)
 
     def _frame(self, columns: dict[str, Any], answers: Answers) -> Any:
         library = self._saved.library if self.output == AUTO else choice("output", self.output, LIBRARIES)

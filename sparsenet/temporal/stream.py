@@ -75,12 +75,12 @@ class Stream:
 
     # --- learning ---
 
-    def learn(self, log: EventLog, refresh: int) -> I64:
-        """Rank each event's item from the state before its block of `refresh` events, then learn it; return the ranks.
+    def learn(self, log: EventLog, refresh: int, *, ranking: bool) -> I64:
+        """Rank each event's item, if wanted, from the state before its block of `refresh` events, then learn it.
 
         An error or Ctrl-C leaves the events before it learnt.
         """
-        ranks = np.zeros(len(log), np.int64)
+        ranks = np.zeros(len(log) if ranking else 0, np.int64)
         with self.lock:
             columns = self._columns(log)
         step = max(1, _CHUNK // refresh) * refresh

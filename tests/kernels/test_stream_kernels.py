@@ -106,6 +106,15 @@ def test_one_call_equals_many(backend: ModuleType) -> None:
         assert array.tobytes() == getattr(parts, name).tobytes(), name
 
 
+@pytest.mark.parametrize("refresh", [1, 7])
+def test_learns_the_same_without_ranks(backend: ModuleType, refresh: int) -> None:
+    ranked, unranked, log = blank(), blank(), events(100)
+    learn(backend, ranked, log, refresh)
+    backend.learn_stream(**vars(unranked), **log, mutual=False, refresh=refresh, out_ranks=np.zeros(0, np.int64))
+    for name, array in vars(ranked).items():
+        assert array.tobytes() == getattr(unranked, name).tobytes(), name
+
+
 def test_learns_to_rank_repeats_and_successors(backend: ModuleType) -> None:
     ranks = np.array(learn(backend, blank(), events(3000)))
     assert np.mean(1 / ranks[2000:]) > 0.74  # 0.6 repeat, 0.3 go on, 0.1 are any of 15

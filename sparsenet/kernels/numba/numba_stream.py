@@ -63,7 +63,7 @@ _STATE = {
     users="i32 n",
     items="i32 n",
     times="f64 n",
-    out_ranks="out i64 n",
+    out_ranks="out i64 _",
 )
 def learn_stream(
     pair_items: I32,
@@ -96,6 +96,8 @@ def learn_stream(
     _check(state, weights, moments)
     if mutual and len(user_values) != len(item_counts):
         raise ValueError("items and users must be the same if mutual")
+    if len(out_ranks) not in (0, len(users)):
+        raise ValueError(f"out_ranks has shape[0] = {len(out_ranks)}, expected {len(users)}")
     if refresh < 1:
         raise ValueError(f"refresh must be at least 1, got {refresh}")
     _learn(state, StreamRanker(weights, squares, moments), users, items, times, mutual, refresh, out_ranks)
@@ -323,17 +325,18 @@ def _learn(
             count, own = gather(state, users[e], scratch)
             right = scratch.table[slot_of(scratch, items[e])]
             if right < 0:
-                out_ranks[e] = _rank_behind(state, items[e], scratch, count)
+                if len(out_ranks):
+                    out_ranks[e] = _rank_behind(state, items[e], scratch, count)
                 continue
             describe(state, users[e], times[e], scratch, count, own)
             _count_features(ranker, scratch, count)
             _standardize(ranker, scratch)
             _scale_features(scratch, count)
-            if refresh > 1:
+            if refresh > 1 and len(out_ranks):
                 _score(frozen, scratch, count)
                 out_ranks[e] = _rank_of(scratch, count, right)
             _score(ranker.weights, scratch, count)
-            if refresh == 1:
+            if refresh == 1 and len(out_ranks):
                 out_ranks[e] = _rank_of(scratch, count, right)
             _step(ranker, scratch, count, right, gradient, slope)
         for e in range(first, end):
