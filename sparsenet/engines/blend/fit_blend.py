@@ -69,7 +69,7 @@ class BlendOptions:
     n_neighbors: int = 50
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
-    comparisons: tuple[int, ...] = (1 << 12, 1 << 14, 1 << 16)
+    comparisons: tuple[int, ...] = (1 << 14, 1 << 16)
     not_worse: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0))
 
 

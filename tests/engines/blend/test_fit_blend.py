@@ -16,7 +16,8 @@ from sparsenet.engines.blend import candidates, fit_blend
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutSize
 from sparsenet.engines.blend.candidates import UNKNOWN
 from sparsenet.engines.blend.combination import WEIGHTS, WITHOUT_NETWORK, Combination
-from sparsenet.engines.blend.fit_blend import FEW, MANY, BlendOptions
+from sparsenet.engines.blend.fit_blend import MANY, BlendOptions
+from sparsenet.engines.blend.fitted_blend import FEW
 from sparsenet.engines.network import fit_network
 from sparsenet.engines.network.auto_rules import AUTO
 from sparsenet.engines.network.options import NetworkOptions
