@@ -153,7 +153,7 @@ def _unmap_deleted() -> None:
     for key in list(_mapped):
         if not Path(*key).exists():
             _mapped.pop(key, None)
-    for group in [group for group in _groups if not Path(group[0]).exists()]:
+    for group in [group for group in list(_groups) if not Path(group[0]).exists()]:
         _groups.discard(group)
 
 

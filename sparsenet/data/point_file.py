@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.dataset import csr
 from sparsenet.data.errors import DataError
 from sparsenet.kernels.types import F64, I64, U8
@@ -55,24 +56,28 @@ class PointWriter:
     def _locked(self, part: Path) -> IO[bytes]:
         """Open the file under its temporary name, empty, unless another process writes it."""
         part.parent.mkdir(parents=True, exist_ok=True)
-        file = open(part, "ab")  # noqa: SIM115  # closed by __exit__
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-            raise DataError(os.fspath(self.path), None, "is being written by another process: wait for it") from None
-        file.seek(0)
-        file.truncate()  # of a run that was killed
-        return file
+        while True:
+            file = open(part, "ab")  # noqa: SIM115  # closed by __exit__
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                problem = "is being written by another process: wait for it"
+                raise DataError(os.fspath(self.path), None, problem) from None
+            if _is_named(file, part):
+                file.seek(0)
+                file.truncate()  # of a run that was killed
+                return file
+            file.close()  # its writer has just renamed or removed it
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._part is not None and not self._is_done:
+            self._part.unlink(missing_ok=True)  # while the lock is held: later the name may be of another process
         with suppress(OSError):  # a full disk has raised, and `finish` has written everything
             self._file.close()
-        if self._part is not None and not self._is_done:
-            self._part.unlink(missing_ok=True)
 
     @property
     def n_rows(self) -> int:
@@ -145,6 +150,14 @@ class PointWriter:
         return _DiskErrors(self.path)
 
 
+def _is_named(file: IO[bytes], path: Path) -> bool:
+    """Return whether the name still belongs to the open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
 class _DiskErrors:
     """Add the folder and the remedy to disk errors."""
 
@@ -209,6 +222,8 @@ class StoredPoints:
             self.sizes = tables.pop("sizes").astype(np.int32)
             long_gaps, blocks = tables.pop("long_gaps"), tables.pop("blocks").reshape(-1, 4)
             self.shape = (len(self.sizes), int(description["width"]))
+            if not 0 <= self.shape[1] <= MAX_WIDTH:
+                raise ValueError
             self._place_rows(long_gaps, blocks)
         except (KeyError, TypeError, ValueError):
             raise self._damaged() from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -184,3 +185,20 @@ def test_a_killed_conversion_starts_again(tmp_path: Path) -> None:
     stored, _ = stored_batches([(np.eye(3), np.arange(3))], tmp_path)
     np.testing.assert_array_equal(stored[:], np.eye(3))
     assert [path.name for path in tmp_path.iterdir()] == ["stream.points"]
+
+
+def test_a_writer_that_waited_for_another_one_spares_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, first, flock = tmp_path / "x.points", PointWriter(tmp_path / "x.points"), fcntl.flock
+    X = points(lambda n: np.ones(n))
+
+    def finish_before(file: Any, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        with first:
+            first.append(X)
+            first.finish(X.shape[1])
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", finish_before)
+    with PointWriter(path):
+        assert same(StoredPoints(path)[:], X.astype(np.float64))
+    assert list(tmp_path.iterdir()) == [path]
