@@ -72,14 +72,17 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     n_users, n_items = (integer(name, metadata[name], 0) for name in ("n_users", "n_items"))
     users = _unpack_names(arrays, "user", metadata["string_users"], n_users)
     items = _unpack_names(arrays, "item", metadata["string_items"], n_items)
-    if boolean("mutual", metadata["mutual"]):
+    mutual = boolean("mutual", metadata["mutual"])
+    if mutual:
         if users.names != items.names:
             raise ModelError("users and items of a mutual stream must have the same names")
         items = users
     columns = LogColumns.of_json(metadata["columns"])
     own = unpack_part("stream", arrays)
-    _check_arrays(own, n_users, n_items)
-    most = (integer(name, metadata[name], 1) for name in ("max_users", "max_items"))
+    _check_arrays(own, n_users, items)
+    most = [integer(name, metadata[name], 1 + mutual) for name in ("max_users", "max_items")]
+    if len(users) > most[0] or len(items) > most[1]:
+        raise ModelError(f"a stream of at most {most[0]} users and {most[1]} items has {len(users)} and {len(items)}")
     stream = Stream(StreamArrays(**own), users, items, *most)
     library = choice("library", metadata["library"], LIBRARIES)
     return unpack_parameters(metadata["parameters"]), SavedStream(stream, columns, library)
@@ -97,6 +100,8 @@ def _pack_names(slots: NameSlots, what: str) -> tuple[Arrays, bool]:
 def _unpack_names(arrays: Arrays, what: str, is_strings: Any, n: int) -> NameSlots:
     slots = arrays[f"{what}s.slots"]
     is_strings = boolean(f"string_{what}s", is_strings)
+    if not is_strings and (arrays[f"{what}s"].dtype != np.int64 or arrays[f"{what}s"].ndim != 1):
+        raise ModelError(f"{what}s must be names: strings or int64, got {arrays[f'{what}s'].dtype}")
     names = unpack_strings(arrays, f"{what}s") if is_strings else arrays[f"{what}s"].tolist()
     if slots.dtype != np.int32 or slots.shape != (len(names),) or not (slots[1:] > slots[:-1]).all():
         raise ModelError(f"{what}s.slots must ascend, and have a number for each name")
@@ -108,8 +113,9 @@ def _unpack_names(arrays: Arrays, what: str, is_strings: Any, n: int) -> NameSlo
     return NameSlots.of(what, by_slot)
 
 
-def _check_arrays(own: Arrays, n_users: int, n_items: int) -> None:
+def _check_arrays(own: Arrays, n_users: int, items: NameSlots) -> None:
     """Check types, shapes, and every number that is an index."""
+    n_items, is_named = items.end, np.array([name is not None for name in items.names] + [True])  # -1 finds True
     history = integer("the history", own["pair_items"].shape[1], 1, MAX_HISTORY)
     blank = StreamArrays.blank(history)
     blank.make_room(n_users, n_items)
@@ -124,9 +130,14 @@ def _check_arrays(own: Arrays, n_users: int, n_items: int) -> None:
     for name in ("pair_items", "context_items", "popular"):
         if own[name].min(initial=-1) < -1 or own[name].max(initial=-1) >= n_items:
             raise ModelError(f"stream.{name} must hold numbers of {n_items} items, or -1")
+        if not is_named[own[name]].all():
+            raise ModelError(f"stream.{name} holds the number of an item without a name")
+    keys = own["context_keys"][own["context_keys"] >= 0]
+    if max((keys >> 32).max(initial=-1), (keys & 0xFFFFFFFF).max(initial=-1)) >= n_items:
+        raise ModelError(f"stream.context_keys must hold pairs of {n_items} items, or -1")
     if not all(np.isfinite(own[name]).all() for name in ("weights", "squares", "moments", "clock", "item_counts")):
         raise ModelError("stream holds numbers that are not finite")
-    if (own["half_lives"] <= 0).any() or own["clock"][0] < 1:
+    if not (own["half_lives"] > 0).all() or own["clock"][0] < 1:
         raise ModelError("stream.half_lives and the number of events must be above 0")
     users = own["item_values"][:, 2]
     if not ((users >= -1) & (users < n_users)).all():

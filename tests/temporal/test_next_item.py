@@ -36,7 +36,7 @@ def part(log: dict[str, Any], first: int, last: int) -> dict[str, Any]:
     return {name: values[first:last] for name, values in log.items()}
 
 
-def answers(model: NextItem, users: list[str]) -> list[tuple[Any, ...]]:
+def answers(model: NextItem, users: list[Any]) -> list[tuple[Any, ...]]:
     found = model.topk(users, k=5)
     return list(zip(*(found[name].tolist() for name in ("user", "item", "score", "rank")), strict=True))
 
@@ -120,12 +120,14 @@ def test_similar_items_follow() -> None:
         NextItem().fit(log_of(300)).similar("page 77")
 
 
-def test_forgets_the_oldest_users_and_items() -> None:
+def test_forgets_the_oldest_users_and_items(tmp_path: Path) -> None:
     log = {"user": [*range(10)], "item": [*range(10)], "time": [*range(10)]}
     model = NextItem(max_users=8, max_items=8).fit(log)
     assert model.n_users_ == 8
     known = set(model.topk([9], k=20)["item"].tolist())
     assert known == set(range(2, 10))
+    model.save(tmp_path / "model")
+    assert answers(NextItem.load(tmp_path / "model"), [9]) == answers(model, [9])
     with pytest.raises(ValueError, match="does not know"):
         model.similar([0])
 
@@ -272,12 +274,18 @@ def test_refuses_damaged_models(tmp_path: Path) -> None:
     for name, place, value in (
         ("stream.pair_items", (0, 0, 0), 99),
         ("stream.popular", (0, 0), 99),
+        ("stream.context_keys", 0, 99 << 32),
+        ("stream.half_lives", 0, np.nan),
         ("stream.weights", (0, 0), np.nan),
         ("users.slots", 0, 5),
+        ("max_users", None, 3),
     ):
         arrays, metadata = storage.load(tmp_path / "model")
-        arrays[name] = arrays[name].copy()
-        arrays[name][place] = value
+        if place is None:
+            metadata[name] = value
+        else:
+            arrays[name] = arrays[name].copy()
+            arrays[name][place] = value
         storage.save(tmp_path / name, arrays, metadata)
         with pytest.raises(ModelError):
             NextItem.load(tmp_path / name)
