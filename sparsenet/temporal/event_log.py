@@ -49,9 +49,7 @@ class EventLog:
         names, found = np.unique(both, return_inverse=True)
         codes: I32 = found.astype(np.int32)
         users, items = codes[: len(self.user_names)], codes[len(self.user_names) :]
-        return replace(
-            self, users=users[self.users], items=items[self.items], user_names=names, item_names=names
-        )  # fmt: skip
+        return replace(self, users=users[self.users], items=items[self.items], user_names=names, item_names=names)
 
 
 def read_events(
@@ -81,7 +79,7 @@ def read_events(
 
 def _check_order(
     frame: Frame, column: str, times: F64, order: I64 | slice, newest: float | None, *, sort: bool
-) -> None:  # fmt: skip
+) -> None:
     """Raise an error about the first event that is older than the one before it, or than the state."""
     if newest is not None and len(times):
         row = int(np.argmax(times < newest)) if not sort else int(np.argmin(times))
