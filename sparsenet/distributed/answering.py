@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.kernels.types import F32, I32
 
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in (BlendClassifier, ExtremeClassifier, TreeClassifier)}
-#: The model that this process answers with: a worker serves one run at a time.
+#: The model that this worker answers with, which serves one run at a time.
 _model: tuple[Any, Any] | None = None
 
 
@@ -53,7 +55,7 @@ def topk_numbers(
         raise ValueError(f"model must be one of {', '.join(KINDS)}, got {kind}")
     features = model._features(X)
     k = min(integer("k", k, 1), len(model.classes_))
-    with task_runner(executor, n_jobs(model.n_jobs)) as runner, runner.session() as session:
+    with _forgetting(), task_runner(executor, n_jobs(model.n_jobs)) as runner, runner.session() as session:
         arrays, about = model._pack(small=False)
         session.scratch.put("model", *arrays.values())
         put_rows(session.scratch, "queries", features)
@@ -61,6 +63,16 @@ def topk_numbers(
         parts = session.run(answer, [(shard, *how) for shard in range(-(-len(features) // shard_points))])
     labels = [np.empty((0, k), np.int32), *(part[0] for part in parts)]
     return np.concatenate(labels), np.concatenate([np.empty((0, k), np.float32), *(part[1] for part in parts)])
+
+
+@contextmanager
+def _forgetting() -> Iterator[None]:
+    """Free the model at the end if the workers were threads of this process."""
+    global _model
+    try:
+        yield
+    finally:
+        _model = None
 
 
 def answer(

@@ -1,10 +1,12 @@
 """Workers give the answers of one process, bit for bit."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier, Workers
-from sparsenet.distributed import topk_numbers
+from sparsenet.distributed import answering, topk_numbers
 from tests.support.planted import X, Y
 from tests.support.pool_tasks import processes
 
@@ -37,6 +39,14 @@ def test_a_worker_answers_for_the_model_at_hand():
         for model in (one, other, one):
             found = topk_numbers(model, X, 4, executor=pool)[1]
             np.testing.assert_array_equal(found, model.topk_numbers(X, 4)[1])
+
+
+def test_threads_keep_no_model():
+    model = TreeClassifier(random_state=0).fit(X, Y)
+    with ThreadPoolExecutor(2) as pool:
+        found = topk_numbers(model, X, 4, executor=pool, shard_points=90)
+    np.testing.assert_array_equal(found[0], model.topk_numbers(X, 4)[0])
+    assert answering._model is None
 
 
 def test_rejects_other_models():
