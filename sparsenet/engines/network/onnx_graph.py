@@ -19,7 +19,7 @@ from sparsenet.features.scaling import MAX_SCALED, Scaling
 
 #: The operator set, and the version of the format: old enough for runtimes of 2022.
 OPSET, IR_VERSION = 17, 8
-#: Bytes of weights from which these lie in a second file, since a message of protobuf is limited to 2 GiB.
+#: From this many bytes on, weights go to a second file, since a message of protobuf is limited to 2 GiB.
 MAX_MESSAGE_BYTES = 1 << 30
 
 
@@ -169,7 +169,9 @@ def _class_names(classes: NDArray[Any]) -> NDArray[Any]:
 
 def _write_file(onnx: Any, model: Any, path: Path, n_bytes: int) -> None:
     if n_bytes >= MAX_MESSAGE_BYTES:
-        onnx.save_model(model, str(path), save_as_external_data=True, location=path.name + ".data")
+        weights = path.with_name(path.name + ".data")
+        weights.unlink(missing_ok=True)  # onnx would append
+        onnx.save_model(model, str(path), save_as_external_data=True, location=weights.name)
         return
     temporary = path.with_name(path.name + ".tmp")
     try:
