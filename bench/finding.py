@@ -73,7 +73,7 @@ class Problem(NamedTuple):
 def planted(n: int, width: int, n_points: int, seed: int, noise: float) -> Problem:
     """Plant clustered vectors, and points that are noisy copies of them; equal arguments give equal data.
 
-    `noise` is the length of what is added to a vector of length 1.
+    `noise` is the length of the noise that is added to a vector of length 1.
     """
     rng = np.random.default_rng((seed, n, width))
     centers = rng.standard_normal((-(-n // CLUSTER), width), np.float32)

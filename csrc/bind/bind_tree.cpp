@@ -156,7 +156,7 @@ void bind_search_tree(const py::list& levels, Array indptr, Array indices, Array
               threads);
 }
 
-// A tuple with `size` arrays, of which some may be None.
+// A tuple of `size` arrays; some may be None.
 class ArrayTuple {
  public:
   ArrayTuple(const py::tuple& parts, size_t size, const char* name) : parts_(parts) {

@@ -60,7 +60,7 @@ def _is_mapped(array: Any) -> bool:
 def announce(needed: Mapping[str, int], limit: int, *, is_given: bool, shown: bool, even: str = "") -> str | None:
     """Print the bytes that training needs, by purpose, if `shown`; return the problem if they exceed the limit.
 
-    `is_given` tells whether a user has set the limit, and `even` what has been done to stay within it.
+    `is_given`: a user has set the limit. `even`: words for the problem, the sizes that were already reduced.
     """
     total = sum(needed.values())
     parts = ", ".join(f"{purpose} {in_words(size)}" for purpose, size in needed.items())

@@ -41,7 +41,7 @@ class TaskRunner(Protocol):
         """Open a session; its shared arrays are gone at its end."""
 
     def task_threads(self, threads: int) -> int:
-        """Return the threads of each task, if this process may use so many."""
+        """Return the threads of each task; this process may use `threads`."""
 
 
 class _HereSession:

@@ -42,7 +42,7 @@ class Workers:
         Where points are put for the workers; all of them must be able to read and write it. By default the directory
         for temporary files. Everything is deleted at the end.
     timeout : float
-        TimeoutError after this many seconds in which no task ended.
+        TimeoutError if no task ends for this many seconds.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class _Pool:
         self._executor = self._make()
 
     def stop(self, unfinished: list[Future[Any]], folder: str) -> None:
-        """Cancel tasks, and wait a little for the running ones; those that start without `folder` end at once."""
+        """Cancel tasks, and wait a little for running ones; tasks that start without `folder` end at once."""
         for future in unfinished:
             future.cancel()
         shutil.rmtree(folder, ignore_errors=True)
@@ -168,7 +168,7 @@ class _PoolSession:
     def run(
         self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], on_done: OnDone | None = None
     ) -> list[Any]:
-        """Run tasks; send those of lost workers again."""
+        """Run tasks; send the tasks of lost workers again."""
         tasks = _Tasks(self._pool, self.scratch, function, arguments)
         found: list[Any] = [None] * len(arguments)
         try:
@@ -244,14 +244,14 @@ class _Tasks:
 
 
 class _Outcome(NamedTuple):
-    """What a task returned or raised, and about the process that it ran in."""
+    """The value or the error of a task, and facts about its process."""
 
     value: Any
     error: Exception | None
     about: _About
 
     def value_from(self, own: _About) -> Any:
-        """Return the value or raise the error; refuse workers whose results may differ from those of this process."""
+        """Return the value or raise the error; refuse workers whose results may differ from results of this process."""
         if self.about[:3] != own[:3]:
             raise RuntimeError(
                 f"the worker on {self.about.host} has {self.about}, and this process has {own}: results could differ "
@@ -263,7 +263,7 @@ class _Outcome(NamedTuple):
 
 
 class _About(NamedTuple):
-    """What the bits of results depend on, and where."""
+    """Facts that the bits of results depend on, and the host."""
 
     version: str
     backend: str

@@ -94,7 +94,7 @@ class StreamedRows:
         return READ_BYTES * ENTRIES_AT_A_TIME
 
     def checksum(self) -> str:
-        """Return the size and a checksum of the rows, from that of the file."""
+        """Return the size and a checksum of the rows, computed from the checksum of the file."""
         checksum = self.file.checksum
         if self.numbers is not None:
             checksum = zlib.crc32(self.numbers.data, checksum)

@@ -58,7 +58,7 @@ def test_batches_do_not_leak_into_each_other(share: float) -> None:
     assert (slots.transpose(Rows.of(csr_array((5, 2000), dtype=np.float32))).slots == -1).all()
 
 
-def test_checksum_covers_only_the_entries_of_rows():
+def test_checksum_covers_only_the_entries_of_rows() -> None:
     indptr, ids, values = np.array([0, 1, 2]), np.array([3, 4, 7], np.int32), np.ones(3, np.float32)
     assert Rows(indptr, ids, values, 9).checksum() == Rows(indptr, ids[:2], values[:2], 9).checksum()
     assert Rows(indptr, ids, values, 9).checksum() != Rows(indptr, ids[1:], values[1:], 9).checksum()

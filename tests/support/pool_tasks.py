@@ -63,6 +63,6 @@ def die(scratch, marker, number):
 
 
 def route_once_dying(scratch, plan, shard):
-    """Route a shard of a tree; the first task to come kills its worker."""
+    """Route a shard of a tree; the first one kills its worker."""
     die(scratch, os.environ["DIED"], shard)
     return route(scratch, plan, shard)

@@ -22,7 +22,7 @@ from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import F32, I32, I64, U16
 
 OnProgress = Callable[[float], object]
-#: The work of a level is measured in at most this many ranges of nodes, of which tasks are made.
+#: The work of a level is measured in at most this many ranges of nodes; a task takes one or more.
 MAX_RANGES = 1 << 12
 #: A node whose points do not fit into a task reads them in parts of the entries of a task divided by this.
 STREAMED_PARTS = 16
@@ -30,7 +30,7 @@ STREAMED_PARTS = 16
 
 @dataclass(frozen=True)
 class LevelPlan:
-    """What the tasks of a level need to know.
+    """Settings of the tasks of a level.
 
     Attributes
     ----------

@@ -102,7 +102,7 @@ def join_sums(scratch: Scratch, n_blocks: int) -> None:
 
 @dataclass(frozen=True)
 class SplitPlan:
-    """What the tasks that split sets of labels need to know: the seed of the first set, rounds of 2-means, threads."""
+    """Settings of the tasks that split sets of labels: the seed of the first set, rounds of 2-means, threads."""
 
     seed: int
     n_rounds: int
@@ -129,7 +129,7 @@ def _split(session: Session, plan: SplitPlan, order: I32, starts: I64, parts: I6
 
 
 def split_range(scratch: Scratch, plan: SplitPlan, first: int, order: I32, starts: I64, left: I64) -> I32:
-    """Split a range of sets, the first of which has the number `first`; return their labels in the new order."""
+    """Split a range of sets from number `first` on; return their labels in the new order."""
     rows, order = get_rows(scratch, "centroids"), order.copy()
     row_arrays = (rows.indptr, rows.indices, rows.data, rows.width)
     kernels.split_sets(*row_arrays, starts - starts[0], left, plan.seed + first, plan.n_rounds, order, plan.threads)
