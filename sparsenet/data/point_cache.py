@@ -156,11 +156,12 @@ def stored_batches(
     with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:
         for number, batch in enumerate(batches):
             X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)
-            shape = append(writer, X)
+            n_before, shape = writer.n_rows, append(writer, X)
+            _check_labels(y, writer.n_rows - n_before, number)
             known = known or shape
             if shape != known:
                 raise ValueError(f"batch {number} has {_words(shape)}, but batch 0 has {_words(known)}")
-            labels.append(y)
+            labels.append(y.copy() if hasattr(y, "copy") else y)  # a stream may fill one buffer again and again
             on_batch(1)
         if known is None:
             raise ValueError("there is no batch: pass an iterable of pairs (X, y)")
@@ -184,6 +185,15 @@ def _pair(batch: Any, number: int) -> tuple[Any, Any]:
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         raise ValueError(f"batch {number} must be a pair (X, y), got {type(batch).__name__}: yield (X, y)")
     return batch[0], batch[1]
+
+
+def _check_labels(y: Any, n_rows: int, number: int) -> None:
+    """Refuse a batch whose y does not have the labels of each row: later batches could make up for the difference."""
+    if not hasattr(y, "__len__") and not hasattr(y, "shape"):
+        raise ValueError(f"batch {number} must hold the labels of each row, got {type(y).__name__} for y")
+    n_labels = y.shape[0] if hasattr(y, "shape") else len(y)
+    if n_labels != n_rows:
+        raise ValueError(f"batch {number} has {n_rows} rows of X, but {n_labels} of y")
 
 
 def _words(shape: tuple[int, bool]) -> str:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -121,7 +121,23 @@ def test_batches_give_the_points_of_the_whole(tmp_path: Path) -> None:
         stored_batches([(X, y), (np.ones((2, 4)), y[:2])], tmp_path)
     with pytest.raises(ValueError, match="rows from 300 of X on: X holds NaN in row 0, column 1"):
         stored_batches([(X, y), (np.array([[0.0, np.nan]]), y[:1])], tmp_path)
+    with pytest.raises(ValueError, match="batch 1 has 300 rows of X, but 299 of y"):
+        stored_batches([(X, y), (X, y[1:]), (X, [*y, 0])], tmp_path)
+    with pytest.raises(ValueError, match="batch 0 must hold the labels of each row, got NoneType"):
+        stored_batches([(X, None)], tmp_path)
     assert stored_batches([(X, y)], tmp_path)[0].shape == X.shape  # a failure leaves nothing in the way
+
+
+def test_a_stream_may_reuse_its_buffers(tmp_path: Path) -> None:
+    def batches() -> Iterator[Any]:
+        X, y = np.zeros((1, 3)), np.zeros(1, int)
+        for i in range(3):
+            X[:], y[:] = i, i
+            yield X, y
+
+    stored, labels = stored_batches(batches(), tmp_path)
+    assert stored[:].tolist() == [[i] * 3 for i in range(3)]
+    assert np.concatenate(labels).tolist() == [0, 1, 2]
 
 
 def test_a_source_is_stored_once_and_must_not_change(tmp_path: Path) -> None:
