@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, get_args
 
-from sparsenet.core.validation import choice
+from sparsenet.core.validation import boolean, choice
 from sparsenet.data.formats import TableFormat, TextFormat, text_format
 from sparsenet.data.sources import PathOrStream
 
@@ -107,6 +107,8 @@ class LearntFile:
             choice("format", format, (*get_args(TableFormat), "parquet", "lines"))
         for name in given:
             choice("option of a file", name, tuple(each.name for each in fields(Dialect)))
+        for name in given.keys() & {"header", "quotes"}:
+            boolean(name, given[name])
         return cls(format=format, dialect=Dialect(**given))
 
 

@@ -82,8 +82,8 @@ def test_logs_keep_delimiter_and_decimal_mark(tmp_path):
 
 @pytest.mark.parametrize(
     ("cell", "problem"),
-    [("1.2", "'1.2'"), ("1,2,3", "'1,2,3'"), ("about 3", "'about 3'")],
-    ids=["point", "two", "word"],
+    [("1.2", "'1.2'"), ("1,2,3", "'1,2,3'"), ("1.234,5.6", "'1.234,5.6'"), ("about 3", "'about 3'")],
+    ids=["point", "two", "a point behind", "word"],
 )
 def test_refuses_other_numbers_next_to_decimal_commas(cell, problem, tmp_path):
     path = write(tmp_path / "log.csv", ("user", "item", "plays"), [*EVENTS, ("u1", "i1", cell)])
@@ -102,7 +102,15 @@ def test_another_format_does_not_take_the_delimiter():
     assert LearntFile.of_json(None).like("a.csv") == ("auto", Dialect())
 
 
-@pytest.mark.parametrize("forged", [{"format": "xml"}, {"format": "csv", "decimal": ";"}, {"format": "csv", "rows": 3}])
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"format": "xml"},
+        {"format": "csv", "decimal": ";"},
+        {"format": "csv", "rows": 3},
+        {"format": "csv", "header": "no"},
+    ],
+)
 def test_refuses_forged_options(forged):
     with pytest.raises(ValueError, match="must be"):
         LearntFile.of_json(forged)

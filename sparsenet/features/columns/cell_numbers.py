@@ -62,7 +62,7 @@ def are_numbers(cells: Cells) -> bool:
 def _as_number(value: Any, decimal: str) -> tuple[float, bool]:
     """Return a distinct cell as a number, and whether it holds something else."""
     if type(value) is str and decimal == ",":
-        if "." in value and not _GROUPED.search(value):
+        if "." in value and (not _GROUPED.search(value) or "." in value.partition(",")[2]):
             return np.nan, True  # a point that separates no thousands is no decimal mark
         value = value.replace(".", "").replace(",", ".")
     if type(value) is str:
