@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.validation import first_unusable, unusable
 from sparsenet.data.frame_columns import as_column
 from sparsenet.data.frames import Frame, is_frame
 from sparsenet.features.log_names import is_one
@@ -72,6 +73,9 @@ def read_events(
     order: I64 | slice = slice(None)
     if columns.time is not None:
         times = read_times(frame, columns.time)
+        row = first_unusable(times)
+        if row is not None:  # differences of such times would overflow
+            raise frame.error(unusable(times[row], f"in column {columns.time!r}"), row)
         order = np.argsort(times, kind="stable") if sort else slice(None)
         _check_order(frame, columns.time, times, order, newest, sort=sort)
     return EventLog(users[order], items[order], times[order], user_names, item_names, columns)

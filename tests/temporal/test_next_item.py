@@ -180,6 +180,7 @@ def test_sorts_if_told() -> None:
     ("change", "message"),
     [
         ({"time": [1, 3, 2]}, "row 2 of log: the time in column 'time' goes back from 3 to 2: pass sort=True"),
+        ({"time": [1, 1e308, 1e308]}, "row 1 of log: 1e\\+308, beyond the range of float32"),
         ({"time": [1, float("nan"), 2]}, "row 1 of log: column 'time' holds no time"),
         ({"user": ["a", None, "b"]}, "row 1 of log: column 'user' is empty"),
         ({"item": [2**70, 1, 1]}, "row 0 of log: column 'item' holds 1.18059e"),
