@@ -119,7 +119,7 @@ class PointWriter:
 
         `about` are JSON values of the caller.
         """
-        sizes, long_gaps = (np.concatenate([np.empty(0, np.int32), *own]) for own in zip(*self._rows, strict=True))
+        sizes, long_gaps = (np.concatenate([np.empty(0, np.int32), *(own[i] for own in self._rows)]) for i in (0, 1))
         blocks = np.array(self._blocks, np.int64).reshape(-1, 4)
         tables = {"sizes": _smallest(sizes), "long_gaps": _smallest(long_gaps), "blocks": blocks, **(labels or {})}
         description: dict[str, Any] = {

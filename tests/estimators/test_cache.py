@@ -147,3 +147,6 @@ def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: P
         model().fit(iter([(COUNTS, Y)]))
     with pytest.raises(ValueError, match="cache takes a file, a matrix or an iterable of batches"):
         model().fit({"a": COUNTS}, Y, cache=tmp_path)
+    for empty in (COUNTS[:0], [(COUNTS[:0], Y[:0])]):
+        with pytest.raises(ValueError, match=r"at least one|minimum of 1"):
+            model().fit(empty, None if isinstance(empty, list) else Y[:0], cache=tmp_path)
