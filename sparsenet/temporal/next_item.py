@@ -262,7 +262,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     def _check(self) -> None:
         """Check all parameters."""
         integer("history", self.history, 1, MAX_HISTORY)
-        integer("refresh", self.refresh, 1)
+        integer("refresh", self.refresh, 1, MAX_WIDTH)
         for name in ("max_users", "max_items"):
             integer(name, getattr(self, name), 1 + boolean("mutual", self.mutual), MAX_WIDTH)
         choice("output", self.output, (AUTO, *LIBRARIES))

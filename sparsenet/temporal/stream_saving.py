@@ -21,7 +21,7 @@ from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 from sparsenet.storage.strings import pack_strings, unpack_strings
 from sparsenet.temporal.name_slots import NameSlots
 from sparsenet.temporal.stream import Stream
-from sparsenet.temporal.stream_arrays import MAX_HISTORY, StreamArrays
+from sparsenet.temporal.stream_arrays import MAX_HISTORY, OF_CONTEXTS, OF_ITEMS, OF_USERS, StreamArrays
 
 #: The kind of model, as manifests name it.
 KIND = "NextItem"
@@ -70,6 +70,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     """Return the parameters and the model; raises ModelError if its parts contradict each other."""
     check_kind(metadata, KIND)
     n_users, n_items = (integer(name, metadata[name], 0) for name in ("n_users", "n_items"))
+    own = unpack_part("stream", arrays)
+    _check_shapes(own, n_users, n_items)  # before anything of these sizes is made
     users = _unpack_names(arrays, "user", metadata["string_users"], n_users)
     items = _unpack_names(arrays, "item", metadata["string_items"], n_items)
     mutual = boolean("mutual", metadata["mutual"])
@@ -78,8 +80,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
             raise ModelError("users and items of a mutual stream must have the same names")
         items = users
     columns = LogColumns.of_json(metadata["columns"])
-    own = unpack_part("stream", arrays)
-    _check_arrays(own, n_users, items)
+    _check_numbers(own, n_users, items)
     most = [integer(name, metadata[name], 1 + mutual) for name in ("max_users", "max_items")]
     if len(users) > most[0] or len(items) > most[1]:
         raise ModelError(f"a stream of at most {most[0]} users and {most[1]} items has {len(users)} and {len(items)}")
@@ -113,20 +114,21 @@ def _unpack_names(arrays: Arrays, what: str, is_strings: Any, n: int) -> NameSlo
     return NameSlots.of(what, by_slot)
 
 
-def _check_arrays(own: Arrays, n_users: int, items: NameSlots) -> None:
-    """Check types, shapes, and every number that is an index."""
-    n_items, is_named = items.end, np.array([name is not None for name in items.names] + [True])  # -1 finds True
-    history = integer("the history", own["pair_items"].shape[1], 1, MAX_HISTORY)
-    blank = StreamArrays.blank(history)
-    blank.make_room(n_users, n_items)
-    expected = blank.cut(n_users, n_items)
+def _check_shapes(own: Arrays, n_users: int, n_items: int) -> None:
+    """Check types and shapes."""
+    expected = vars(StreamArrays.blank(integer("the history", own["pair_items"].shape[1], 1, MAX_HISTORY)))
+    more = dict.fromkeys(OF_USERS, n_users) | dict.fromkeys((*OF_ITEMS, *OF_CONTEXTS), n_items)
     if own.keys() != {field.name for field in fields(StreamArrays)}:
         raise ModelError(f"the arrays of a stream are {', '.join(sorted(expected))}, got {', '.join(sorted(own))}")
     for name, array in expected.items():
-        if own[name].dtype != array.dtype or own[name].shape != array.shape:
-            raise ModelError(
-                f"stream.{name} must be {array.dtype} {array.shape}, got {own[name].dtype} {own[name].shape}"
-            )
+        shape = (len(array) + more.get(name, 0), *array.shape[1:])
+        if own[name].dtype != array.dtype or own[name].shape != shape:
+            raise ModelError(f"stream.{name} must be {array.dtype} {shape}, got {own[name].dtype} {own[name].shape}")
+
+
+def _check_numbers(own: Arrays, n_users: int, items: NameSlots) -> None:
+    """Check every number that is an index, and that the numbers of the ranker are finite."""
+    n_items, is_named = items.end, np.array([name is not None for name in items.names] + [True])  # -1 finds True
     for name in ("pair_items", "context_items", "popular"):
         if own[name].min(initial=-1) < -1 or own[name].max(initial=-1) >= n_items:
             raise ModelError(f"stream.{name} must hold numbers of {n_items} items, or -1")

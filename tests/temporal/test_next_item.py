@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import os
 import pickle
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 
 from sparsenet import ModelError, storage
 from sparsenet.temporal import NextItem
+from tests.support import forging
 
 NAMES = [f"page {i}" for i in range(30)]
 
@@ -290,3 +294,26 @@ def test_refuses_damaged_models(tmp_path: Path) -> None:
         storage.save(tmp_path / name, arrays, metadata)
         with pytest.raises(ModelError):
             NextItem.load(tmp_path / name)
+
+
+@pytest.mark.parametrize("forged", [forging.forged_metadata, forging.forged_arrays], ids=["metadata", "arrays"])
+def test_forged_models_are_refused_or_answer(forged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    NextItem().fit(log_of(60)).save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    for _, *content in list(forged(arrays=arrays, metadata=metadata))[::29]:
+        forging.save(tmp_path / "model", *content)
+        with contextlib.suppress(ModelError):
+            NextItem.load(tmp_path / "model").topk("user 1")
+
+
+def test_a_forged_size_takes_no_memory(tmp_path: Path) -> None:
+    NextItem().fit(log_of(60)).save(tmp_path / "model")
+    arrays, metadata = storage.load(tmp_path / "model")
+    storage.save(tmp_path / "model", arrays, metadata | {"n_users": 10**8})
+    tracemalloc.start()
+    with pytest.raises(ModelError, match=r"stream\.pair_items must be"):
+        NextItem.load(tmp_path / "model")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 26

@@ -18,7 +18,7 @@ COUNT, USER_EVENTS, ITEM_EVENTS, LAST_RUN, RECEIVED, WAS_RECEIVED = range(6)
 ITEM_LAST, ITEM_EVENT, ITEM_USER, ITEM_REPEATS, ITEM_LEVELS = range(5)
 HALF_LIVES = 4
 # How fast averages forget: gaps, novelty and repeats of a user, repeats of an item, successors of one and two items.
-_KEEP_GAP, _KEEP_RATE, _KEEP_REPEATS, _KEEP_FIRST, _KEEP_SECOND = 0.2, 0.1, 0.02, 0.98, 0.9
+_GAP_RATE, _USER_RATE, _ITEM_RATE, _KEEP_FIRST, _KEEP_SECOND = 0.2, 0.1, 0.02, 0.98, 0.9
 
 
 class StreamState(NamedTuple):
@@ -133,19 +133,19 @@ def remember(state: StreamState, user: int, item: int, time: float) -> None:
     last = state.pair_items[user, 0, 0]
     is_again = last == item
     if values[EVENTS] > 0:
-        values[GAP] += _KEEP_GAP * (time - values[LAST] - values[GAP])
-        values[REPEATS] += _KEEP_RATE * (is_again - values[REPEATS])
+        values[GAP] += _GAP_RATE * (time - values[LAST] - values[GAP])
+        values[REPEATS] += _USER_RATE * (is_again - values[REPEATS])
     else:
         values[GAP] = (time - state.clock[1]) / max(events, 1.0)
         values[NOVELTY] = values[REPEATS] = 0.5
     if last >= 0:
         repeats = state.item_values[last, ITEM_REPEATS]
-        state.item_values[last, ITEM_REPEATS] = repeats + _KEEP_REPEATS * (is_again - repeats)
+        state.item_values[last, ITEM_REPEATS] = repeats + _ITEM_RATE * (is_again - repeats)
         if not is_again:
             _leave(state, user, item)
     is_known = _bring_to_front(state, user, item)
     if values[EVENTS] > 0:
-        values[NOVELTY] += _KEEP_RATE * ((not is_known) - values[NOVELTY])
+        values[NOVELTY] += _USER_RATE * ((not is_known) - values[NOVELTY])
     if not is_known:
         _raise_level(state, item, HALF_LIVES, state.half_lives[1])
     state.item_counts[item] += 1
