@@ -225,7 +225,7 @@ class StoredPoints:
             if not 0 <= self.shape[1] <= MAX_WIDTH:
                 raise ValueError
             self._place_rows(long_gaps, blocks)
-        except (KeyError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, AttributeError):
             raise self._damaged() from None
         #: The labels of the source.
         self.labels = tables
@@ -249,8 +249,10 @@ class StoredPoints:
         return found
 
     def _table(self, offset: int, dtype: str, n: int, checksum: int) -> NDArray[Any]:
-        if np.dtype(dtype).kind not in "iuf":
+        if np.dtype(dtype).kind not in "iuf" or offset < 0:
             raise ValueError
+        if offset + n * np.dtype(dtype).itemsize > os.fstat(self._file).st_size:
+            raise self._damaged()  # before memory is taken for it
         table = np.empty(n, dtype)
         self._read(np.array([offset]), np.array([0, table.nbytes]), table.view(np.uint8))
         if zlib.crc32(table.data) != checksum:

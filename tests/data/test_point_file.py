@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -161,6 +163,30 @@ def test_damage_is_an_error_that_names_the_file(damage: str, tmp_path: Path) -> 
     path.write_bytes({"cut": data[:-100], "empty": b""}.get(damage, data))
     with pytest.raises(DataError, match=f"{path.name}: the cache of points is damaged or was cut short: remove it"):
         list(StoredPoints(path).blocks())
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("width",), 2**31),
+        (("tables",), None),
+        (("tables", "sizes", "offset"), -1),
+        (("tables", "blocks", "n"), 2**40),
+        (("tables", "long_gaps", "n"), 7),
+    ],
+)
+def test_a_forged_description_is_refused(place: tuple[str, ...], value: Any, tmp_path: Path) -> None:
+    path = Path(stored_matrix(points(lambda n: np.ones(n)), tmp_path).path)
+    data, last = path.read_bytes(), point_file._LAST
+    offset, n_bytes, _, end = last.unpack(data[-last.size :])
+    description = inner = json.loads(data[offset : offset + n_bytes])
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    text = json.dumps(description).encode()
+    path.write_bytes(data[:offset] + text + last.pack(offset, len(text), zlib.crc32(text), end))
+    with pytest.raises(DataError, match="damaged or was cut short"):
+        StoredPoints(path)
 
 
 def test_a_file_cut_while_in_use_is_an_error(tmp_path: Path) -> None:
