@@ -131,7 +131,7 @@ def fit(
         rules = replace(rules, smallest=rules.smallest / _typical_length(features))
     rules = rules.fitting(labels, seen.label_counts)
     kept = None if checkpoint is None else LevelCheckpoint.of(checkpoint, features, labels, rules, seed)
-    found = kept.load(features.width, labels.width) if kept is not None and resume else None
+    found = kept.load(features.width, labels) if kept is not None and resume else None
     with runner.session() as session:
         put_rows(session.scratch, "points", features)
         threads = runner.task_threads(threads)

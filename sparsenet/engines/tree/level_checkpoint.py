@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sparsenet import storage
 from sparsenet.core.rows import Rows, RowSource
 from sparsenet.engines.tree import machines, tree_shape
@@ -55,7 +57,7 @@ class LevelCheckpoint:
         about = {"model": KIND, "run": dict(self.run), "n_levels": len(shape.children), "n_trained": len(levels)}
         storage.save(self.place, arrays, about)
 
-    def load(self, n_features: int, n_labels: int) -> tuple[Shape, list[Level]] | None:
+    def load(self, n_features: int, labels: Rows) -> tuple[Shape, list[Level]] | None:
         """Return the shape and the trained levels; None if the directory does not exist."""
         if not self.place.exists():
             return None
@@ -66,7 +68,9 @@ class LevelCheckpoint:
                     raise ValueError("this is no checkpoint of a tree")
                 self._check_same_run(about["run"])
                 shape = Shape(arrays["labels"], [arrays[f"children{d}"] for d in range(about["n_levels"])])
-                tree_shape.check(shape, n_labels)
+                tree_shape.check(shape, labels.width)
+                if not np.array_equal(np.sort(shape.labels), np.unique(labels.indices[: labels.indptr[-1]])):
+                    raise ValueError("the leaves must be the labels of the points")
                 levels = [
                     Level(**{part: arrays[f"level{d}.{part}"] for part in PARTS}, children=shape.children[d])
                     for d in range(about["n_trained"])

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-import numpy as np
-
 from sparsenet.core.validation import integer, real
 from sparsenet.engines.tree import machines, tree_shape
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -15,7 +13,6 @@ from sparsenet.engines.tree.machines import COST, Level
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.features.feature_arrays import Header, pack_common, unpack_common
 from sparsenet.kernels.types import Arrays
-from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind
 
 #: The kind of model, as manifests name it.
@@ -43,16 +40,12 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedT
     check_kind(metadata, KIND)
     (header, target, scaling, seen), labels = unpack_common(arrays, metadata), arrays["labels"]
     n_labels, n_features = len(target.classes), integer("n_features", header.n_features, 1)
-    if labels.dtype != np.int32 or labels.ndim != 1 or labels.min(initial=0) < 0 or len(labels) == 0:
-        raise ModelError("labels must be positions in classes")
     depths = range(integer("n_levels", metadata["n_levels"], 1))
     levels = [Level(**{part: arrays[f"level{depth}.{part}"] for part in PARTS}) for depth in depths]
-    for level in levels:
-        if level.children.dtype != np.int64 or level.children.ndim != 1 or len(level.children) < 2:
-            raise ModelError("children must be row pointers")
-        machines.check(level, n_features)
     shape = Shape(labels, [level.children for level in levels])
     tree_shape.check(shape, n_labels)
+    for level in levels:
+        machines.check(level, n_features)
     given = header.parameters.get("cost", "auto")  # old models do not hold the cost in use
     cost = real("cost", metadata.get("cost", COST if given == "auto" else given), 0, 1e6, open_low=True)
     return header, FittedTree(shape, levels, cost, target, scaling, seen, unpack_validation(metadata))

@@ -146,14 +146,19 @@ def _unit_length(rows: Rows) -> Rows:
 
 def check(shape: Shape, n_labels: int) -> None:
     """Reject a malformed tree, as from a damaged file, with a ValueError."""
+    labels = shape.labels
+    if labels.dtype != np.int32 or labels.ndim != 1 or labels.min(initial=0) < 0 or len(labels) == 0:
+        raise ValueError("labels must be positions in classes")
+    if any(pointers.dtype != np.int64 or pointers.ndim != 1 or len(pointers) < 2 for pointers in shape.children):
+        raise ValueError("children must be row pointers")
     sizes = [len(pointers) - 1 for pointers in shape.children]
-    for pointers, below in zip(shape.children, [*sizes[1:], len(shape.labels)], strict=True):
+    for pointers, below in zip(shape.children, [*sizes[1:], len(labels)], strict=True):
         steps = np.diff(pointers)
         if pointers[0] != 0 or pointers[-1] != below or steps.min(initial=0) < 0 or steps.max(initial=0) > CHILDREN:
             raise ValueError(f"children must assign 0 to {CHILDREN} of the {below} nodes or leaves below to each node")
     if sizes[0] > MAX_ROOTS:
         raise ValueError(f"the top level of children must have at most {MAX_ROOTS} nodes, got {sizes[0]}")
-    if any(above > below for above, below in pairwise([*sizes, len(shape.labels)])):
+    if any(above > below for above, below in pairwise([*sizes, len(labels)])):
         raise ValueError("a level must not have more nodes than the one below it")
-    if shape.labels.max(initial=0) >= n_labels or np.bincount(shape.labels).max(initial=0) > 1:
+    if labels.max(initial=0) >= n_labels or np.bincount(labels).max(initial=0) > 1:
         raise ValueError(f"labels must be positions among {n_labels}, each with one leaf at most")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsenet import CheckpointError, TreeClassifier
+from sparsenet import CheckpointError, TreeClassifier, storage
 from sparsenet.engines.tree import train_levels
 from tests.support.same_trees import LABELS, POINTS, assert_same_tree, tree
 
@@ -91,6 +91,22 @@ def test_refuses_a_saved_model_and_a_damaged_checkpoint(usual, tmp_path):
     content[-3] ^= 1
     content.tofile(data)
     with pytest.raises(CheckpointError, match="remove it to start again"):
+        tree(checkpoint=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "forge", "message"),
+    [
+        ("labels", lambda labels: labels[:-1], "children must assign"),
+        ("labels", lambda labels: labels.astype(np.int64), "positions in classes"),
+        ("children0", lambda pointers: pointers.astype(np.int32), "row pointers"),
+    ],
+)
+def test_refuses_a_forged_shape(tmp_path, name, forge, message):
+    tree(checkpoint=tmp_path / "run")
+    arrays, about = storage.load(tmp_path / "run")
+    storage.save(tmp_path / "run", arrays | {name: forge(arrays[name])}, about)
+    with pytest.raises(CheckpointError, match=message):
         tree(checkpoint=tmp_path / "run", resume=True)
 
 
