@@ -131,7 +131,7 @@ class FolderScratch:
             group = self.folder, name.partition(".")[0]
             if group not in _groups:
                 _groups.add(group)
-                _unmap_deleted()
+                unmap_deleted()
             _mapped[key] = found = _read(Path(self.folder, name))
         return found
 
@@ -148,7 +148,7 @@ class FolderScratch:
             path.unlink(missing_ok=True)
 
 
-def _unmap_deleted() -> None:
+def unmap_deleted() -> None:
     """Free the space of files that the driver has deleted."""
     for key in list(_mapped):
         if not Path(*key).exists():

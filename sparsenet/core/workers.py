@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import sparsenet
 from sparsenet import kernels
-from sparsenet.core.scratch import SHARED, FolderScratch
+from sparsenet.core.scratch import SHARED, FolderScratch, unmap_deleted
 from sparsenet.core.tasks import HERE, OnDone, Session, TaskRunner
 from sparsenet.core.validation import real
 
@@ -109,6 +109,7 @@ class _Pool:
             yield _PoolSession(self, FolderScratch(folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            unmap_deleted()  # where the workers are threads of this process
 
     def task_threads(self, threads: int) -> int:
         """Return the threads of each task."""

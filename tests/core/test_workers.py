@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sparsenet import Workers
+from sparsenet.core import scratch as scratch_files
 from sparsenet.core import workers
 from tests.support import pool_tasks
 from tests.support.pool_tasks import add, die, fail, fail_unpicklably, process, processes, run, sleep
@@ -38,6 +39,7 @@ def test_returns_results_in_order(pool, scratch):
 def test_threads_are_workers_too(scratch):
     with ThreadPoolExecutor(3) as pool:
         assert run(pool, add, [(number,) for number in range(20)], scratch=scratch) == [45 + n for n in range(20)]
+    assert not [folder for folder, _ in scratch_files._mapped if folder.startswith(str(scratch))]
 
 
 def test_the_error_of_a_task_has_its_traceback(pool, scratch):
