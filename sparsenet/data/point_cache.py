@@ -140,7 +140,7 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
         n_rows = max(min(NUMBERS_AT_A_TIME * max(X.shape[0], 1) // max(n_numbers, 1), BLOCK_ROWS), 1)
         with PointWriter(place) as writer, parts_done(X.shape[0], "storing X", verbose) as on_rows:
             for begin in range(0, X.shape[0], n_rows):
-                append(writer, X[begin : begin + n_rows])
+                append(writer, X[begin : begin + n_rows], f"rows from {begin} of X on")
                 on_rows(min(n_rows, X.shape[0] - begin))
                 for array in arrays:
                     _release(array)
@@ -151,30 +151,41 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
 def stored_batches(
     batches: Iterable[Any], folder: str | os.PathLike[str], verbose: bool | None = None
 ) -> tuple[StoredPoints, list[Any]]:
-    """Write a stream of pairs (X, y), or of data sets, to the cache folder; return the points, and y of each batch."""
+    """Write a stream of pairs (X, y), or of data sets, to the cache folder; return the points, and y of each batch.
+
+    A batch without rows has None in place of y.
+    """
     place, labels, known = Path(folder) / "stream.points", [], None
     with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:
         for number, batch in enumerate(batches):
             X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)
-            shape = append(writer, X)
+            if _length(X) == _length(y) == 0:
+                labels.append(None)
+                continue
+            shape = append(writer, X, f"batch {number}")
+            if _length(X) != _length(y):
+                raise ValueError(f"batch {number}: X has {_length(X)} rows, y has {_length(y)}: one y for each row")
             known = known or shape
             if shape != known:
                 raise ValueError(f"batch {number} has {_words(shape)}, but batch 0 has {_words(known)}")
             labels.append(y)
             on_batch(1)
         if known is None:
-            raise ValueError("there is no batch: pass an iterable of pairs (X, y)")
+            raise ValueError("there are no rows: pass an iterable of pairs (X, y)")
         return writer.finish(known[0], is_dense=known[1]), labels
 
 
-def append(writer: PointWriter, X: Any) -> tuple[int, bool]:
-    """Check rows of X as `fit` does, and append them; return the number of columns and whether X is an array."""
+def append(writer: PointWriter, X: Any, name: str) -> tuple[int, bool]:
+    """Check rows of X as `fit` does, and append them; return the number of columns and whether X is an array.
+
+    Errors begin with `name`.
+    """
     from sklearn.base import BaseEstimator  # takes a second to import
 
     try:
         checked = check_features(BaseEstimator(), X, fitting=True)
     except ValueError as error:
-        raise ValueError(f"rows from {writer.n_rows} of X on: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
     is_dense = not sparse.issparse(checked)
     writer.append(sparse.csr_array(checked) if is_dense else checked)
     return checked.shape[1], is_dense
@@ -183,7 +194,15 @@ def append(writer: PointWriter, X: Any) -> tuple[int, bool]:
 def _pair(batch: Any, number: int) -> tuple[Any, Any]:
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         raise ValueError(f"batch {number} must be a pair (X, y), got {type(batch).__name__}: yield (X, y)")
-    return batch[0], batch[1]
+    X, y = batch
+    if y is None:
+        raise ValueError(f"batch {number} holds no labels: yield (X, y)")
+    return X, y
+
+
+def _length(each: Any) -> int:
+    shape = getattr(each, "shape", None)
+    return int(shape[0]) if shape else len(each)
 
 
 def _words(shape: tuple[int, bool]) -> str:

@@ -47,6 +47,8 @@ def training_points(
 
 
 def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool | None) -> tuple[Any, Any]:
+    if not isinstance(cache, str | os.PathLike):
+        raise ValueError(f"cache must be the path of a folder, got {cache!r}: it is created if it is missing")
     if is_source(X):
         if isinstance(X, str | os.PathLike) and _is_sparse_text(X):
             return _with_labels(X, y, stored_text(os.fspath(X), cache, verbose))

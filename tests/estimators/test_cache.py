@@ -147,3 +147,20 @@ def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: P
         model().fit(iter([(COUNTS, Y)]))
     with pytest.raises(ValueError, match="cache takes a file, a matrix or an iterable of batches"):
         model().fit({"a": COUNTS}, Y, cache=tmp_path)
+    with pytest.raises(ValueError, match="cache must be the path of a folder, got True"):
+        model().fit(COUNTS, Y, cache=True)
+
+
+def test_a_stream_may_have_empty_batches(tmp_path: Path) -> None:
+    batches = [(COUNTS[:0], Y[:0]), (COUNTS[:400], Y[:400]), (COUNTS[400:], Y[400:])]
+    assert_same(tree().fit(COUNTS, Y), tree().fit(batches, cache=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("other", "form"),
+    [(["a"], "a list"), (np.array(["a"]), "an array of strings"), (np.eye(1, 2), "an array of numbers in 2 columns")],
+)
+def test_batches_have_labels_of_one_form(other: Any, form: str, tmp_path: Path) -> None:
+    batches = [(COUNTS[:3], np.arange(3)), (COUNTS[:1], other)]
+    with pytest.raises(ValueError, match=f"y of batch 1 is {form}, but y of batch 0 is an array of numbers"):
+        tree().fit(batches, cache=tmp_path)
