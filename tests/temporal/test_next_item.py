@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import ModelError, storage
+from sparsenet import ModelError, load, storage
 from sparsenet.temporal import NextItem
 
 NAMES = [f"page {i}" for i in range(30)]
@@ -265,6 +265,12 @@ def test_copies_and_pickles_are_independent() -> None:
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         twin.update(part(log, 100, 200))
         assert (model.n_events_, twin.n_events_) == (100, 200)
+
+
+def test_load_of_the_package_names_the_load_of_the_class(tmp_path: Path) -> None:
+    NextItem().fit(log_of(10)).save(tmp_path / "model")
+    with pytest.raises(ModelError, match=r"of the kind 'NextItem': sparsenet\.temporal\.NextItem\.load loads it"):
+        load(tmp_path / "model")
 
 
 def test_refuses_damaged_models(tmp_path: Path) -> None:
