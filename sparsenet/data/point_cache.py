@@ -155,7 +155,8 @@ def stored_batches(
 
     A batch without rows has None in place of y.
     """
-    place, labels, known = Path(folder) / "stream.points", [], None
+    place, known = Path(folder) / "stream.points", None
+    labels: list[Any] = []
     with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:
         for number, batch in enumerate(batches):
             X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)

@@ -105,7 +105,8 @@ def joined_labels(parts: list[Any]) -> Any:
 
 def _form(y: Any) -> str:
     """Return what y of a batch is, in words."""
-    if sparse.issparse(y):
+    is_sparse = bool(sparse.issparse(y))  # a plain bool, so that mypy does not narrow y
+    if is_sparse:
         return f"a sparse matrix of {y.shape[1]} columns"
     if not hasattr(y, "__array__"):
         return "a list"
