@@ -89,7 +89,7 @@ def listed(y: Any) -> Any:
 
 
 def joined_labels(parts: list[Any]) -> Any:
-    """Join the y of batches, all of one form, into one y; None stands for a batch without rows."""
+    """Join the y of batches, all of one form, into one y. A batch without rows has None."""
     forms = {number: _form(part) for number, part in enumerate(parts) if part is not None}
     first = min(forms)
     for number, form in forms.items():

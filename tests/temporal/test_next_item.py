@@ -161,8 +161,17 @@ def test_dates_and_positions(tmp_path: Path) -> None:
 def test_order_alone_stands_for_time() -> None:
     log = log_of(100)
     numbered = log | {"time": [*range(100)]}
-    del log["time"]
-    assert answers(NextItem().fit(log), ["user 1"]) == answers(NextItem().fit(numbered), ["user 1"])
+    log["Time"] = log.pop("time")
+    assert answers(NextItem().fit(log, time=None), ["user 1"]) == answers(NextItem().fit(numbered), ["user 1"])
+    with pytest.raises(ValueError, match="log: there is no column 'time' or 'timestamp': name the column of the times"):
+        NextItem().fit(log)
+
+
+def test_an_event_may_be_a_dict() -> None:
+    one, many = (NextItem().fit(log_of(50)) for _ in range(2))
+    one.update({"user": "eva", "item": "page 1", "time": 10**6})
+    many.update({"user": ["eva"], "item": ["page 1"], "time": [10**6]})
+    assert answers(one, ["eva"]) == answers(many, ["eva"])
 
 
 def test_sorts_if_told() -> None:
@@ -226,6 +235,9 @@ def test_takes_users_and_times_in_any_form() -> None:
         model.topk([1.5])
     with pytest.raises(ValueError, match="k must be an integer from 1 to 100, got 0"):
         model.topk(1, k=0)
+    for users in (None, {"user": [1]}):
+        with pytest.raises(ValueError, match="users must be a name, or a sequence of names, got"):
+            model.topk(users)
 
 
 def test_refuses_what_is_no_log() -> None:
