@@ -84,6 +84,8 @@ def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool |
         assert reader is not None  # an empty file has raised
         reader.finish()
         found.take(reader, writer, all_rows=True)
+        if writer.n_rows == 0:
+            raise DataError(path, None, "holds no points")
         columns, n_labels, classes = reader.columns(np.concatenate(found.labels))
         pointers = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(found.label_sizes))))
         labels: dict[str, NDArray[Any]] = {"label_indptr": pointers, "label_ids": columns}

@@ -136,6 +136,12 @@ def test_batches_without_rows_are_skipped(tmp_path: Path) -> None:
         stored_batches([(X[:0], [])], tmp_path)
 
 
+def test_a_file_without_points_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("0 5 2\n")
+    with pytest.raises(DataError, match=r"a\.txt: holds no points"):
+        stored_text(str(tmp_path / "a.txt"), tmp_path / "cache")
+
+
 def test_the_cache_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(DataError, match="a: is a file, and the cache must be a folder"):
