@@ -12,7 +12,7 @@ import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from sparsenet.core.progress import parts_done
 from sparsenet.core.validation import check_features
 from sparsenet.data.arrays import RowArrays
 from sparsenet.data.dataset import Dataset, csr, label_matrix
-from sparsenet.data.errors import DataError
+from sparsenet.data.errors import DataError, cut
 from sparsenet.data.point_file import BLOCK_ROWS, PointWriter, StoredPoints
 from sparsenet.data.reader_options import Options
 from sparsenet.data.sources import open_source
@@ -33,6 +33,8 @@ from sparsenet.data.sparse import Reader, parsed_blocks
 END_BYTES = 1 << 16
 #: How a text is read by default.
 AS_FOUND = Options()
+#: The key of the names of columns in the description of a stream of data frames.
+FEATURE_NAMES = "feature_names"
 #: Numbers of a dense matrix that are converted at a time.
 NUMBERS_AT_A_TIME = 1 << 20
 
@@ -159,39 +161,52 @@ def stored_batches(
     """
     place, known = Path(folder) / "stream.points", None
     labels: list[Any] = []
+    first = 0
     with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:
         for number, batch in enumerate(batches):
             X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)
             if _length(X) == _length(y) == 0:
                 labels.append(None)
                 continue
-            shape = append(writer, X, f"batch {number}")
+            columns = append(writer, X, f"batch {number}")
             if _length(X) != _length(y):
                 raise ValueError(f"batch {number}: X has {_length(X)} rows, y has {_length(y)}: one y for each row")
-            known = known or shape
-            if shape != known:
-                raise ValueError(f"batch {number} has {_words(shape)}, but batch 0 has {_words(known)}")
+            if known is None:
+                known, first = columns, number
+            if columns != known:
+                raise ValueError(f"batch {number} has {columns}, but batch {first} has {known}")
             labels.append(y)
             on_batch(1)
         if known is None:
             raise ValueError("there are no rows: pass an iterable of pairs (X, y)")
-        return writer.finish(known[0], is_dense=known[1]), labels
+        return writer.finish(known.n, is_dense=known.is_dense, about={FEATURE_NAMES: known.names}), labels
 
 
-def append(writer: PointWriter, X: Any, name: str) -> tuple[int, bool]:
-    """Check rows of X as `fit` does, and append them; return the number of columns and whether X is an array.
+class _Columns(NamedTuple):
+    """The columns of X: their number, whether X is an array, and their names if X is a data frame."""
 
-    Errors begin with `name`.
-    """
+    n: int
+    is_dense: bool
+    names: list[str] | None
+
+    def __str__(self) -> str:
+        named = "" if self.names is None else f" named {cut(', '.join(map(repr, self.names)), 200)}"
+        return f"{self.n} {'dense' if self.is_dense else 'sparse'} columns{named}"
+
+
+def append(writer: PointWriter, X: Any, name: str) -> _Columns:
+    """Check rows of X as `fit` does, append them, and return their columns; errors begin with `name`."""
     from sklearn.base import BaseEstimator  # takes a second to import
 
+    estimator = BaseEstimator()
     try:
-        checked = check_features(BaseEstimator(), X, fitting=True)
+        checked = check_features(estimator, X, fitting=True)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     is_dense = not sparse.issparse(checked)
     writer.append(sparse.csr_array(checked) if is_dense else checked)
-    return checked.shape[1], is_dense
+    names = getattr(estimator, "feature_names_in_", None)
+    return _Columns(checked.shape[1], is_dense, None if names is None else names.tolist())
 
 
 def _pair(batch: Any, number: int) -> tuple[Any, Any]:
@@ -206,10 +221,6 @@ def _pair(batch: Any, number: int) -> tuple[Any, Any]:
 def _length(each: Any) -> int:
     shape = getattr(each, "shape", None)
     return int(shape[0]) if shape else len(each)
-
-
-def _words(shape: tuple[int, bool]) -> str:
-    return f"{shape[0]} {'dense' if shape[1] else 'sparse'} columns"
 
 
 def _parts(array: NDArray[Any]) -> Iterable[NDArray[Any]]:

@@ -17,7 +17,7 @@ from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
 from sparsenet.data.formats import is_npz, text_format
 from sparsenet.data.numpy_files import mapped_array
-from sparsenet.data.point_cache import stored_batches, stored_matrix, stored_text
+from sparsenet.data.point_cache import FEATURE_NAMES, stored_batches, stored_matrix, stored_text
 from sparsenet.data.point_file import StoredPoints
 from sparsenet.features.targets import Target, joined_labels
 
@@ -89,6 +89,8 @@ def checked_points(model: Any, X: Any) -> Any:
     model.parts_, model.n_features_in_ = None, X.shape[1]
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_
+    if (names := X.about.get(FEATURE_NAMES)) is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
     if X.shape[0] == 0:
         raise ValueError("X has no rows: there must be at least one")
     return X

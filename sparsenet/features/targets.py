@@ -93,13 +93,16 @@ def joined_labels(parts: list[Any]) -> Any:
     forms = {number: _form(part) for number, part in enumerate(parts) if part is not None}
     first = min(forms)
     for number, form in forms.items():
+        if column_names(parts[number]) is not None:
+            problem = f"y of batch {number} is a data frame, whose names of columns would be lost"
+            raise ValueError(f"{problem}: pass lists of labels, or an array of zeros and ones")
         if form != forms[first]:
             raise ValueError(f"y of batch {number} is {form}, but y of batch {first} is {forms[first]}: use one form")
     found = [part for part in parts if part is not None]
     if sparse.issparse(found[0]):
         return sparse.vstack(found, format="csr")
     if hasattr(found[0], "__array__"):
-        return np.concatenate([np.asarray(part) for part in found])
+        return np.concatenate([np.asarray(_plain(part)) for part in found])
     return list(chain.from_iterable(found))
 
 
