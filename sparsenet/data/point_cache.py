@@ -10,7 +10,7 @@ import hashlib
 import mmap
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -215,6 +215,10 @@ def _pair(batch: Any, number: int) -> tuple[Any, Any]:
     X, y = batch
     if y is None:
         raise ValueError(f"batch {number} holds no labels: yield (X, y)")
+    for name, each in (("X", X), ("y", y)):
+        if isinstance(each, str | Mapping) or not (hasattr(each, "shape") or isinstance(each, Sized)):
+            wanted = "a matrix" if name == "X" else "labels, one entry for each row"
+            raise ValueError(f"batch {number}: {name} must be {wanted}, got {type(each).__name__}")
     return X, y
 
 

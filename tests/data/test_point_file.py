@@ -124,6 +124,10 @@ def test_batches_give_the_points_of_the_whole(tmp_path: Path) -> None:
         stored_batches([(X, y), (X[:2], y[:1])], tmp_path)
     with pytest.raises(ValueError, match=r"batch 0 holds no labels: yield \(X, y\)"):
         stored_batches([(X, None)], tmp_path)
+    with pytest.raises(ValueError, match="batch 0: X must be a matrix, got dict"):
+        stored_batches([({"words": X}, y)], tmp_path)
+    with pytest.raises(ValueError, match="batch 0: y must be labels, one entry for each row, got str"):
+        stored_batches([(X[:3], "abc")], tmp_path)
     assert stored_batches([(X, y)], tmp_path)[0].shape == X.shape  # a failure leaves nothing in the way
 
 
