@@ -49,6 +49,12 @@ def test_the_command_line_needs_options_in_training_only(tmp_path):
     assert run("predict", tmp_path / "m", other, "--k", 1, "--delimiter", "|").stdout.startswith("small:")
 
 
+def test_names_the_other_delimiter_of_a_further_table(table, tmp_path):
+    other = write(tmp_path / "other.csv", ("size", "kind"), [("0,5", "small")], delimiter="|")
+    with pytest.raises(ValueError, match=r"other\.csv: the column 'size' is missing.*; its fields seem to be .* '\|'"):
+        table[0].predict(other)
+
+
 def test_texts_keep_the_delimiter(tmp_path):
     path = write(tmp_path / "films.csv", ("text", "label"), TEXTS)
     model = TextClassifier(random_state=0).fit(path, delimiter=";")
