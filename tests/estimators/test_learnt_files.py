@@ -67,6 +67,17 @@ def test_texts_keep_the_delimiter(tmp_path):
     assert (first[:4], second[:3]) == ("good", "bad")
 
 
+@pytest.mark.parametrize("column", ["time", "weight"])
+def test_logs_name_decimal_commas(column, tmp_path):
+    path = write(tmp_path / "log.csv", ("user", "item", "amount"), [("ann", "tea", "1.234,5")])
+    with pytest.raises(ValueError, match=r"line 2: column 'amount' .*; read decimal commas with decimal=','"):
+        Recommender().fit(path, delimiter=";", **{column: "amount"})
+    how = ["--user", "user", "--item", "item", f"--{column}", "amount", "--delimiter", ";"]
+    assert (
+        "read decimal commas with --decimal ," in run("train", path, *how, "--model", tmp_path / "m", status=1).stderr
+    )
+
+
 def test_logs_keep_delimiter_and_decimal_mark(tmp_path):
     path = write(tmp_path / "log.csv", ("user", "item", "plays"), EVENTS)
     model = Recommender(random_state=0, n_jobs=1).fit(path, weight="plays", delimiter=";", decimal=",")
