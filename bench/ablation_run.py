@@ -112,12 +112,12 @@ BATCHERS = {"shuffled": Batcher, "clustered": ClusteredBatcher, "alternating": A
 
 
 def parameters(settings: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
-    """Turn the settings of a job into parameters of `ExtremeClassifier`.
+    """Turn the settings of a job into parameters of `ExtremeClassifier`; `batches` is none.
 
     >>> parameters({"sampler": "lsh-dwta", "hidden": 64}, n_labels=1000)["sampler"].family
     'dwta'
     """
-    found = dict(settings)
+    found = {name: value for name, value in settings.items() if name != "batches"}
     if str(found.get("sampler", "")).startswith("lsh-"):
         found["sampler"] = LSHConfig.for_size(n_labels, found["sampler"].removeprefix("lsh-"))
     if "correct" in found:
@@ -128,9 +128,8 @@ def parameters(settings: Mapping[str, Any], n_labels: int) -> dict[str, Any]:
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Train for the time of the job, set-up included, and score the test points."""
     X, Y, X_test, Y_test = (load(job["data"], name) for name in ("train.X", "train.Y", "test.X", "test.Y"))
-    given = dict(job["settings"])
-    batcher = BATCHERS[given.pop("batches", "shuffled")]
-    model = ExtremeClassifier(**parameters(given, Y.shape[1]))
+    batcher = BATCHERS[job["settings"].get("batches", "shuffled")]
+    model = ExtremeClassifier(**parameters(job["settings"], Y.shape[1]))
     threads = job["threads"]
     budget = Budget(job["seconds"], clock_of(job["clock"], threads))
     settings = NetworkOptions.of(model.get_params(deep=False))

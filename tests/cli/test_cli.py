@@ -550,7 +550,7 @@ class TestErrors:
         assert "expected tsv or jsonl, got 'csv'; --input-format sets the format of the input" in said
 
     def test_memory_limit_is_enforced(self, folder: Path, tmp_path: Path) -> None:
-        train = ("train", folder / "train.txt", "--model", tmp_path / "m")
+        train = ("train", folder / "train.txt", "--method", "network", "--model", tmp_path / "m")
         text = fails(*train, "--memory-limit", "10kB")
         assert "training needs" in text
         assert "the limit is 10.0 kB: lower --hidden" in text

@@ -204,7 +204,7 @@ def test_takes_matrices_of_other_kinds(form):
 def test_does_not_copy_float32(monkeypatch):
     seen = []
     monkeypatch.setattr("sparsenet.estimators.tree.Target.learn", lambda y: (_ for _ in ()).throw(RuntimeError))
-    monkeypatch.setattr("sparsenet.estimators.tree.check_features", lambda model, X, fitting: seen.append(X))
+    monkeypatch.setattr("sparsenet.estimators.point_sources.check_features", lambda model, X, fitting: seen.append(X))
     with pytest.raises(RuntimeError):
         TreeClassifier().fit(DENSE, Y)
     assert seen[0] is DENSE
