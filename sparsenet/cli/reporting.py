@@ -20,6 +20,8 @@ _OPTIONS = {
     r"\bheader=False": "--no-header",
     r"\bheader=True": "--header",
     r"\bdelimiter=('\\?.')": r"--delimiter \1",
+    r"\bdecimal=','": "--decimal ,",
+    r"\bwith exclude_seen=False": "with --include-seen",
     r"\bencoding='([\w-]+)'": r"--encoding \1",
     r"raise memory_limit": "raise --memory-limit",
     r"\btime_budget leaves": "--time-budget leaves",

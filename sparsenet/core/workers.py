@@ -69,9 +69,10 @@ class Workers:
                 f"executor must be a concurrent.futures.Executor or a function that makes one, got {executor!r}"
             )
         self.executor = executor
-        self.scratch = tempfile.gettempdir() if scratch is None else os.fspath(scratch)
-        if not Path(self.scratch).is_dir():
-            raise ValueError(f"scratch must be a directory that all workers share, got {self.scratch!r}")
+        scratch = tempfile.gettempdir() if scratch is None else scratch
+        if not (isinstance(scratch, str | os.PathLike) and Path(scratch).is_dir()):
+            raise ValueError(f"scratch must be a directory that all workers share, got {scratch!r}")
+        self.scratch = os.fspath(scratch)
         self.timeout = real("timeout", timeout, 0, MAX_TIMEOUT, open_low=True)
 
 
@@ -96,9 +97,9 @@ class _Pool:
 
     def __init__(self, workers: Workers, threads: int) -> None:
         self.workers, self._threads = workers, threads
-        made = workers.executor
-        self._make = None if hasattr(made, "submit") else made
-        self._executor: Executor = made if self._make is None else self._make()  # type: ignore[assignment]
+        given = workers.executor
+        self._make = None if hasattr(given, "submit") else given
+        self._executor: Executor = given if self._make is None else _made(self._make)  # type: ignore[assignment]
         self._is_idle = True
 
     @contextmanager
@@ -132,7 +133,7 @@ class _Pool:
                 "memory, and pass a function that makes the executor, such as executor=lambda: ProcessPoolExecutor(4)"
             ) from error
         self._executor.shutdown(wait=False, cancel_futures=True)
-        self._executor = self._make()
+        self._executor = _made(self._make)
 
     def stop(self, unfinished: list[Future[Any]], folder: str) -> None:
         """Cancel tasks, and wait a little for running ones; tasks that start without `folder` end at once."""
@@ -158,6 +159,13 @@ class _Pool:
         if not self._is_idle:
             for process in processes:
                 process.kill()
+
+
+def _made(make: Callable[[], Executor]) -> Executor:
+    made = make()
+    if not hasattr(made, "submit"):
+        raise ValueError(f"executor must be a function that returns an executor, and {make!r} gave {made!r}")
+    return made
 
 
 class _PoolSession:

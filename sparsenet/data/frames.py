@@ -75,9 +75,13 @@ class Frame:
         """Refuse missing columns; the error names the argument, and the columns of the frame."""
         for name in names:
             if name not in self.columns:
-                there = cut(", ".join(map(repr, self.columns)) or "none", 300)
-                advice = other_delimiter(self.names) if self.is_file else ""
-                raise self.error(f"{argument}={name!r} is not a column; there are {there}{advice}")
+                raise self.error(f"{argument}={name!r} is not a column; there are {self.there}")
+
+    @property
+    def there(self) -> str:
+        """The names of all columns for an error, and advice if a file seems to have another delimiter."""
+        advice = other_delimiter(self.names) if self.is_file else ""
+        return cut(", ".join(map(repr, self.columns)) or "none", 300) + advice
 
     def select(self, names: Iterable[str]) -> Frame:
         """Return the frame with these columns only, in this order."""

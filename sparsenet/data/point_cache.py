@@ -10,9 +10,9 @@ import hashlib
 import mmap
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from sparsenet.core.progress import parts_done
 from sparsenet.core.validation import check_features
 from sparsenet.data.arrays import RowArrays
 from sparsenet.data.dataset import Dataset, csr, label_matrix
-from sparsenet.data.errors import DataError
+from sparsenet.data.errors import DataError, cut
 from sparsenet.data.point_file import BLOCK_ROWS, PointWriter, StoredPoints
 from sparsenet.data.reader_options import Options
 from sparsenet.data.sources import open_source
@@ -33,6 +33,8 @@ from sparsenet.data.sparse import Reader, parsed_blocks
 END_BYTES = 1 << 16
 #: How a text is read by default.
 AS_FOUND = Options()
+#: The key of the names of columns in the description of a stream of data frames.
+FEATURE_NAMES = "feature_names"
 #: Numbers of a dense matrix that are converted at a time.
 NUMBERS_AT_A_TIME = 1 << 20
 
@@ -84,6 +86,8 @@ def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool |
         assert reader is not None  # an empty file has raised
         reader.finish()
         found.take(reader, writer, all_rows=True)
+        if writer.n_rows == 0:
+            raise DataError(path, None, "holds no points")
         columns, n_labels, classes = reader.columns(np.concatenate(found.labels))
         pointers = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(found.label_sizes))))
         labels: dict[str, NDArray[Any]] = {"label_indptr": pointers, "label_ids": columns}
@@ -140,7 +144,7 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
         n_rows = max(min(NUMBERS_AT_A_TIME * max(X.shape[0], 1) // max(n_numbers, 1), BLOCK_ROWS), 1)
         with PointWriter(place) as writer, parts_done(X.shape[0], "storing X", verbose) as on_rows:
             for begin in range(0, X.shape[0], n_rows):
-                append(writer, X[begin : begin + n_rows])
+                append(writer, X[begin : begin + n_rows], f"rows from {begin} of X on")
                 on_rows(min(n_rows, X.shape[0] - begin))
                 for array in arrays:
                     _release(array)
@@ -151,53 +155,76 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
 def stored_batches(
     batches: Iterable[Any], folder: str | os.PathLike[str], verbose: bool | None = None
 ) -> tuple[StoredPoints, list[Any]]:
-    """Write a stream of pairs (X, y), or of data sets, to the cache folder; return the points, and y of each batch."""
-    place, labels, known = Path(folder) / "stream.points", [], None
+    """Write a stream of pairs (X, y), or of data sets, to the cache folder; return the points, and y of each batch.
+
+    A batch without rows has None in place of y.
+    """
+    place, known = Path(folder) / "stream.points", None
+    labels: list[Any] = []
+    first = 0
     with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:
         for number, batch in enumerate(batches):
             X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)
-            n_before, shape = writer.n_rows, append(writer, X)
-            _check_labels(y, writer.n_rows - n_before, number)
-            known = known or shape
-            if shape != known:
-                raise ValueError(f"batch {number} has {_words(shape)}, but batch 0 has {_words(known)}")
+            if _length(X) == _length(y) == 0:
+                labels.append(None)
+                continue
+            columns = append(writer, X, f"batch {number}")
+            if _length(X) != _length(y):
+                raise ValueError(f"batch {number}: X has {_length(X)} rows, y has {_length(y)}: one y for each row")
+            if known is None:
+                known, first = columns, number
+            if columns != known:
+                raise ValueError(f"batch {number} has {columns}, but batch {first} has {known}")
             labels.append(y.copy() if hasattr(y, "copy") else y)  # a stream may fill one buffer again and again
             on_batch(1)
         if known is None:
-            raise ValueError("there is no batch: pass an iterable of pairs (X, y)")
-        return writer.finish(known[0], is_dense=known[1]), labels
+            raise ValueError("there are no rows: pass an iterable of pairs (X, y)")
+        return writer.finish(known.n, is_dense=known.is_dense, about={FEATURE_NAMES: known.names}), labels
 
 
-def append(writer: PointWriter, X: Any) -> tuple[int, bool]:
-    """Check rows of X as `fit` does, and append them; return the number of columns and whether X is an array."""
+class _Columns(NamedTuple):
+    """The columns of X: their number, whether X is an array, and their names if X is a data frame."""
+
+    n: int
+    is_dense: bool
+    names: list[str] | None
+
+    def __str__(self) -> str:
+        named = "" if self.names is None else f" named {cut(', '.join(map(repr, self.names)), 200)}"
+        return f"{self.n} {'dense' if self.is_dense else 'sparse'} columns{named}"
+
+
+def append(writer: PointWriter, X: Any, name: str) -> _Columns:
+    """Check rows of X as `fit` does, append them, and return their columns; errors begin with `name`."""
     from sklearn.base import BaseEstimator  # takes a second to import
 
+    estimator = BaseEstimator()
     try:
-        checked = check_features(BaseEstimator(), X, fitting=True)
+        checked = check_features(estimator, X, fitting=True)
     except ValueError as error:
-        raise ValueError(f"rows from {writer.n_rows} of X on: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
     is_dense = not sparse.issparse(checked)
     writer.append(sparse.csr_array(checked) if is_dense else checked)
-    return checked.shape[1], is_dense
+    names = getattr(estimator, "feature_names_in_", None)
+    return _Columns(checked.shape[1], is_dense, None if names is None else names.tolist())
 
 
 def _pair(batch: Any, number: int) -> tuple[Any, Any]:
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         raise ValueError(f"batch {number} must be a pair (X, y), got {type(batch).__name__}: yield (X, y)")
-    return batch[0], batch[1]
+    X, y = batch
+    if y is None:
+        raise ValueError(f"batch {number} holds no labels: yield (X, y)")
+    for name, each in (("X", X), ("y", y)):
+        if isinstance(each, str | Mapping) or not (hasattr(each, "shape") or isinstance(each, Sized)):
+            wanted = "a matrix" if name == "X" else "labels, one entry for each row"
+            raise ValueError(f"batch {number}: {name} must be {wanted}, got {type(each).__name__}")
+    return X, y
 
 
-def _check_labels(y: Any, n_rows: int, number: int) -> None:
-    """Refuse a batch whose y does not have the labels of each row: later batches could make up for the difference."""
-    if not hasattr(y, "__len__") and not hasattr(y, "shape"):
-        raise ValueError(f"batch {number} must hold the labels of each row, got {type(y).__name__} for y")
-    n_labels = y.shape[0] if hasattr(y, "shape") else len(y)
-    if n_labels != n_rows:
-        raise ValueError(f"batch {number} has {n_rows} rows of X, but {n_labels} of y")
-
-
-def _words(shape: tuple[int, bool]) -> str:
-    return f"{shape[0]} {'dense' if shape[1] else 'sparse'} columns"
+def _length(each: Any) -> int:
+    shape = getattr(each, "shape", None)
+    return int(shape[0]) if shape else len(each)
 
 
 def _parts(array: NDArray[Any]) -> Iterable[NDArray[Any]]:

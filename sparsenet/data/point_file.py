@@ -55,6 +55,8 @@ class PointWriter:
 
     def _locked(self, part: Path) -> IO[bytes]:
         """Open the file under its temporary name, empty, unless another process writes it."""
+        if part.parent.exists() and not part.parent.is_dir():
+            raise DataError(os.fspath(part.parent), None, "is a file, and the cache must be a folder: name another one")
         part.parent.mkdir(parents=True, exist_ok=True)
         while True:
             file = open(part, "ab")  # noqa: SIM115  # closed by __exit__

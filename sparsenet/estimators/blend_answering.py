@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import integer
 from sparsenet.engines.blend.blend_effects import blend_effects
 from sparsenet.engines.blend.combination import Combination
+from sparsenet.engines.blend.fast_ranking import FastRanking
 from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.blend.version1 import Version1Combination
 from sparsenet.engines.neighbors.neighbors import Neighbors
@@ -20,6 +22,7 @@ from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.excluding import without
 from sparsenet.estimators.explaining import Effects
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM, TreeClassifier
+from sparsenet.features.label_stats import LabelStats
 from sparsenet.kernels.types import F32, I32, I64
 
 
@@ -84,15 +87,7 @@ class BlendAnswersMixin(AnswersMixin):
         fast = self._fitted.fast_ranking(n, k=self._neighbors()[1], beam=2 * beam)
         if fast is None:
             return super()._best_one(k)
-        combination, counts, seen = self._combination(), self.label_counts_, self._fitted.seen
-
-        def best(point: Rows) -> tuple[I32, F32]:
-            labels, scores = fast.rank(point, k, 1)
-            p = combination.probabilities(scores, counts[labels])
-            seen.answer_blank(point, labels, p)
-            return labels, p
-
-        return best
+        return partial(_fast_best, fast, k, self._combination(), self.label_counts_, self._fitted.seen)
 
     def _best_of_by_features(self, features: Rows, labels: I32, k: int) -> tuple[I32, F32]:
         """Rank the given labels next to the usual candidates, whose ranks enter the probabilities."""
@@ -124,3 +119,13 @@ class BlendAnswersMixin(AnswersMixin):
 
     def _combination(self) -> Combination | Version1Combination:
         return self._fitted.combining(self._neighbors()[1])
+
+
+def _fast_best(
+    fast: FastRanking, k: int, combination: Any, counts: I64, seen: LabelStats, point: Rows
+) -> tuple[I32, F32]:
+    """Return the k best labels of a point; unlike a closure, a `partial` of this function can be pickled."""
+    labels, scores = fast.rank(point, k, 1)
+    p: F32 = combination.probabilities(scores, counts[labels])
+    seen.answer_blank(point, labels, p)
+    return labels, p

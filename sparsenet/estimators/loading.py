@@ -23,6 +23,8 @@ CLASSES: dict[object, type[Model]] = {
     kind.__name__: kind
     for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender)
 }
+#: How to load models of the kinds that `load` does not know, by the name in the manifest.
+OTHER_LOADS = {"NextItem": "sparsenet.temporal.NextItem.load"}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -57,6 +59,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelError(f"{path}: {NO_MODEL}")
     if kind == KIND:
         return ClassifierPipeline.load(path)
+    if isinstance(kind, str) and kind in OTHER_LOADS:
+        raise ModelError(f"{path}: this is a model of the kind {kind!r}: {OTHER_LOADS[kind]} loads it")
     if not isinstance(kind, str) or kind not in CLASSES:
         *others, last = CLASSES
         raise ModelError(f"{path}: this is a model of the kind {kind!r}, not {', '.join(map(str, others))} or {last}")

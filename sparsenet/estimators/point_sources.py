@@ -17,7 +17,7 @@ from sparsenet.data.dataset import Dataset
 from sparsenet.data.errors import DataError
 from sparsenet.data.formats import is_npz, text_format
 from sparsenet.data.numpy_files import mapped_array
-from sparsenet.data.point_cache import stored_batches, stored_matrix, stored_text
+from sparsenet.data.point_cache import FEATURE_NAMES, stored_batches, stored_matrix, stored_text
 from sparsenet.data.point_file import StoredPoints
 from sparsenet.features.targets import Target, joined_labels
 
@@ -47,6 +47,8 @@ def training_points(
 
 
 def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool | None) -> tuple[Any, Any]:
+    if not isinstance(cache, str | os.PathLike):
+        raise ValueError(f"cache must be the path of a folder, got {cache!r}: it is created if it is missing")
     if is_source(X):
         if isinstance(X, str | os.PathLike) and _is_sparse_text(X):
             return _with_labels(X, y, stored_text(os.fspath(X), cache, verbose))
@@ -87,6 +89,8 @@ def checked_points(model: Any, X: Any) -> Any:
     model.parts_, model.n_features_in_ = None, X.shape[1]
     if hasattr(model, "feature_names_in_"):
         del model.feature_names_in_
+    if (names := X.about.get(FEATURE_NAMES)) is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
     if X.shape[0] == 0:
         raise ValueError("X has no rows: there must be at least one")
     return X

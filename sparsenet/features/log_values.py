@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from itertools import count
 from typing import Any, NoReturn
@@ -104,8 +105,11 @@ def read_times(frame: Frame, column: str) -> F64:
     if len(strays):
         wanted = "a time: write it as 2026-03-31, as 2026-03-31T18:30, or all times in seconds"
         read = "" if order in (None, "year first") else f" ({order}, as in the other rows)"
-        found = cut(repr(cells.values[strays[0]]))
-        raise frame.error(f"column {column!r} holds {found}, which is not {wanted}{read}", int(strays[0]))
+        value = cells.values[strays[0]]
+        problem = (
+            f"column {column!r} holds {cut(repr(value))}, which is not {wanted}{read}{_decimal_advice(frame, value)}"
+        )
+        raise frame.error(problem, int(strays[0]))
     if not np.isfinite(seconds).all():
         row = int(np.argmax(~np.isfinite(seconds)))
         raise frame.error(f"column {column!r} holds no time: fill it in, or leave the row out", row)
@@ -130,7 +134,8 @@ def read_weights(frame: Frame, column: str) -> F32:
         numbers, strays = numbers_in(Cells.of(frame, column))
         if len(strays):
             row = int(strays[0])
-            raise frame.error(f"column {column!r} holds {cut(repr(values[row]))}, which is not a number", row)
+            problem = f"column {column!r} holds {cut(repr(values[row]))}, which is not a number"
+            raise frame.error(f"{problem}{_decimal_advice(frame, values[row])}", row)
     elif values.dtype.kind in "ifb":
         numbers = values.astype(np.float64)
     else:
@@ -143,6 +148,12 @@ def read_weights(frame: Frame, column: str) -> F32:
         problem = f"column {column!r} holds the weight {numbers[row]:g}: weights are finite numbers of at least 0"
         raise frame.error(f"{problem}; leave out rows that say that a user does not want an item", row)
     return numbers.astype(np.float32)
+
+
+def _decimal_advice(frame: Frame, value: Any) -> str:
+    """Return advice for a cell of a file that seems to have a decimal comma; empty for other cells."""
+    has_comma = frame.is_file and isinstance(value, str) and re.fullmatch(r"[-+]?[\d.]*\d,\d+", value.strip(), re.ASCII)
+    return "; read decimal commas with decimal=','" if has_comma and frame.decimal == "." else ""
 
 
 def _kind(values: NDArray[Any]) -> str:

@@ -89,13 +89,33 @@ def listed(y: Any) -> Any:
 
 
 def joined_labels(parts: list[Any]) -> Any:
-    """Join the y of batches, all of one kind, into one y."""
-    first = parts[0]
-    if sparse.issparse(first):
-        return sparse.vstack(parts, format="csr")
-    if hasattr(first, "__array__"):
-        return np.concatenate([np.asarray(part) for part in parts])
-    return list(chain.from_iterable(parts))
+    """Join the y of batches, all of one form, into one y. A batch without rows has None."""
+    forms = {number: _form(part) for number, part in enumerate(parts) if part is not None}
+    first = min(forms)
+    for number, form in forms.items():
+        if column_names(parts[number]) is not None:
+            problem = f"y of batch {number} is a data frame, whose names of columns would be lost"
+            raise ValueError(f"{problem}: pass lists of labels, or an array of zeros and ones")
+        if form != forms[first]:
+            raise ValueError(f"y of batch {number} is {form}, but y of batch {first} is {forms[first]}: use one form")
+    found = [part for part in parts if part is not None]
+    if sparse.issparse(found[0]):
+        return sparse.vstack(found, format="csr")
+    if hasattr(found[0], "__array__"):
+        return np.concatenate([np.asarray(_plain(part)) for part in found])
+    return list(chain.from_iterable(found))
+
+
+def _form(y: Any) -> str:
+    """Return what y of a batch is, in words."""
+    is_sparse = bool(sparse.issparse(y))  # a plain bool, so that mypy does not narrow y
+    if is_sparse:
+        return f"a sparse matrix of {y.shape[1]} columns"
+    if not hasattr(y, "__array__"):
+        return "a list"
+    array = np.asarray(y)
+    held = {"U": "strings", "S": "strings", "O": "objects"}.get(array.dtype.kind, "numbers")
+    return f"an array of {held}" + (f" in {array.shape[1]} columns" if array.ndim == 2 else "")
 
 
 def _plain(y: Any) -> Any:

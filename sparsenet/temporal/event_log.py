@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from sparsenet.core.validation import first_unusable, unusable
 from sparsenet.data.frame_columns import as_column
 from sparsenet.data.frames import Frame, is_frame
+from sparsenet.estimators.table_input import as_table
 from sparsenet.features.log_names import is_one
 from sparsenet.features.log_values import encode_names, read_times
-from sparsenet.features.logs import LogColumns, LogFile, log_frame
+from sparsenet.features.logs import AUTO, TIMES, LogColumns, LogFile, log_frame
 from sparsenet.kernels.types import F64, I32, I64
 
 
@@ -58,15 +60,20 @@ def read_events(
 ) -> EventLog:
     """Read a log; raise an error that names the first row whose time is before the row before it, or before `newest`.
 
-    With `sort`, rows may be in any order, and rows of one time keep theirs. Without a column of times, the time of an
-    event is its number, counted from `n_events`.
+    A dict of cells is one event. With `sort`, rows may be in any order, and rows of one time keep theirs. Without a
+    column of times, the time of an event is its number, counted from `n_events`.
     """
+    log = as_table(log)
     if not is_frame(log):
         wanted = "a data frame, a mapping of columns, a list of dicts or a path"
         raise ValueError(f'log must be {wanted}, got {type(log).__name__}: pass {{"user": [...], "item": [...], ...}}')
     file = columns.like_training(log, file)
     frame = log_frame(log, columns, file, "log")
-    columns = columns.found_in(frame).read_from(log, file)
+    found = columns.found_in(frame)
+    if columns.time == AUTO and found.time is None:
+        problem = f"there is no column {' or '.join(map(repr, TIMES))}"
+        raise frame.error(f"{problem}: name the column of the times by time=, or pass time=None if rows are in order")
+    columns = found.read_from(log, file)
     users, user_names = encode_names(frame, columns.user)
     items, item_names = encode_names(frame, columns.item)
     times = n_events + np.arange(len(frame), dtype=np.float64)
@@ -99,6 +106,8 @@ def _check_order(
 
 def query_names(names: Any, argument: str) -> NDArray[Any]:
     """Return one name or several as an array; refuse what is no name."""
+    if isinstance(names, Mapping) or not (is_one(names) or isinstance(names, Iterable)):
+        raise ValueError(f"{argument} must be a name, or a sequence of names, got {names!r}")
     values = as_column([names] if is_one(names) else names, argument)
     if not len(values):
         return values

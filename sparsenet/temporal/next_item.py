@@ -110,8 +110,8 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             Columns of the names: strings or whole numbers. A user and an item may have the same name. Pass positions
             from 0 for a file without a header.
         time : str or int, optional
-            Column of the times: dates, strings of dates, or numbers. ``"auto"``: the column "time" or "timestamp" if
-            the log has one. None: the rows are in order, and the time of an event is its number.
+            Column of the times: dates, strings of dates, or numbers. ``"auto"``: the column "time" or "timestamp".
+            None: the rows are in order, and the time of an event is its number.
         sort : bool
             Sort the rows by time. By default a row before the one above it is an error that names the row.
         **file : `format`, `quotes`, `delimiter` and `encoding`, as in `Recommender.fit`.
@@ -133,7 +133,8 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         log, sort, **file : as in `fit`
-            With the columns that the model learnt from. An error in the log leaves the model unchanged.
+            With the columns that the model learnt from. A dict of cells is one event. An error in the log leaves the
+            model unchanged.
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, sort=sort, **file)

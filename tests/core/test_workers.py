@@ -58,6 +58,17 @@ def test_sends_the_tasks_of_a_lost_worker_again(scratch, tmp_path):
     assert run(processes, die, tasks, scratch=scratch) == list(range(6))
 
 
+def test_the_function_must_make_an_executor(scratch):
+    with pytest.raises(ValueError, match=r"executor must be a function that returns an executor, and .* gave None"):
+        run(lambda: None, add, [(1,)], scratch=scratch)
+
+
+@pytest.mark.parametrize("place", ["missing", 5])
+def test_the_scratch_must_be_a_directory(place, pool):
+    with pytest.raises(ValueError, match="scratch must be a directory that all workers share"):
+        Workers(pool, scratch=place)
+
+
 def test_gives_up_on_a_task_that_kills_its_workers(scratch):
     made = []
 

@@ -121,13 +121,38 @@ def test_batches_give_the_points_of_the_whole(tmp_path: Path) -> None:
     assert stored_batches(iter_batches(tmp_path / "a.txt", batch_rows=2), tmp_path)[0].shape == (3, 5)
     with pytest.raises(ValueError, match="batch 1 has 4 dense columns, but batch 0 has 200000 sparse columns"):
         stored_batches([(X, y), (np.ones((2, 4)), y[:2])], tmp_path)
-    with pytest.raises(ValueError, match="rows from 300 of X on: X holds NaN in row 0, column 1"):
+    with pytest.raises(ValueError, match="batch 1: X holds NaN in row 0, column 1"):
         stored_batches([(X, y), (np.array([[0.0, np.nan]]), y[:1])], tmp_path)
-    with pytest.raises(ValueError, match="batch 1 has 300 rows of X, but 299 of y"):
-        stored_batches([(X, y), (X, y[1:]), (X, [*y, 0])], tmp_path)
-    with pytest.raises(ValueError, match="batch 0 must hold the labels of each row, got NoneType"):
+    with pytest.raises(ValueError, match="batch 1: X has 2 rows, y has 1: one y for each row"):
+        stored_batches([(X, y), (X[:2], y[:1]), (X[:1], y[:2])], tmp_path)
+    with pytest.raises(ValueError, match=r"batch 0 holds no labels: yield \(X, y\)"):
         stored_batches([(X, None)], tmp_path)
+    with pytest.raises(ValueError, match="batch 0: X must be a matrix, got dict"):
+        stored_batches([({"words": X}, y)], tmp_path)
+    with pytest.raises(ValueError, match="batch 0: y must be labels, one entry for each row, got str"):
+        stored_batches([(X[:3], "abc")], tmp_path)
     assert stored_batches([(X, y)], tmp_path)[0].shape == X.shape  # a failure leaves nothing in the way
+
+
+def test_batches_without_rows_are_skipped(tmp_path: Path) -> None:
+    X, y = np.eye(3), [0, 1, 0]
+    stored, labels = stored_batches([(X[:0], []), (X, y), (X[:0], [])], tmp_path)
+    assert stored.shape == (3, 3)
+    assert labels == [None, y, None]
+    with pytest.raises(ValueError, match="there are no rows"):
+        stored_batches([(X[:0], [])], tmp_path)
+
+
+def test_a_file_without_points_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("0 5 2\n")
+    with pytest.raises(DataError, match=r"a\.txt: holds no points"):
+        stored_text(str(tmp_path / "a.txt"), tmp_path / "cache")
+
+
+def test_the_cache_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    with pytest.raises(DataError, match="a: is a file, and the cache must be a folder"):
+        stored_matrix(np.eye(3), tmp_path / "a")
 
 
 def test_a_stream_may_reuse_its_buffers(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
@@ -147,6 +148,35 @@ def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: P
         model().fit(iter([(COUNTS, Y)]))
     with pytest.raises(ValueError, match="cache takes a file, a matrix or an iterable of batches"):
         model().fit({"a": COUNTS}, Y, cache=tmp_path)
-    for empty in (COUNTS[:0], [(COUNTS[:0], Y[:0])]):
-        with pytest.raises(ValueError, match=r"at least one|minimum of 1"):
-            model().fit(empty, None if isinstance(empty, list) else Y[:0], cache=tmp_path)
+    for empty, y in ((COUNTS[:0], Y[:0]), ([(COUNTS[:0], Y[:0])], None)):
+        with pytest.raises(ValueError, match=r"at least one|minimum of 1|there are no rows"):
+            model().fit(empty, y, cache=tmp_path)
+    with pytest.raises(ValueError, match="cache must be the path of a folder, got True"):
+        model().fit(COUNTS, Y, cache=True)
+
+
+def test_a_stream_may_have_empty_batches(tmp_path: Path) -> None:
+    batches = [(COUNTS[:0], Y[:0]), (COUNTS[:400], Y[:400]), (COUNTS[400:], Y[400:])]
+    assert_same(tree().fit(COUNTS, Y), tree().fit(batches, cache=tmp_path))
+
+
+def test_a_stream_of_data_frames_has_the_names_of_its_columns(tmp_path: Path) -> None:
+    y = RNG.integers(0, 3, 600)
+    frame = pd.DataFrame(AMOUNTS, columns=list("abcdefghijkl"))
+    model = tree().fit(((frame[i : i + 300], y[i : i + 300]) for i in (0, 300)), cache=tmp_path)
+    assert_same(model, tree().fit(frame, y))
+    assert model.feature_names_in_.tolist() == list("abcdefghijkl")
+    with pytest.raises(ValueError, match=r"batch 1 has 12 dense columns named 'l', .*, but batch 0 has .* named 'a', "):
+        tree().fit([(frame[:300], y[:300]), (frame[frame.columns[::-1]][300:], y[300:])], cache=tmp_path)
+    with pytest.raises(ValueError, match="y of batch 0 is a data frame, whose names of columns would be lost"):
+        tree().fit([(frame, pd.DataFrame({"x": y > 0, "y": y == 0}))], cache=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("other", "form"),
+    [(["a"], "a list"), (np.array(["a"]), "an array of strings"), (np.eye(1, 2), "an array of numbers in 2 columns")],
+)
+def test_batches_have_labels_of_one_form(other: Any, form: str, tmp_path: Path) -> None:
+    batches = [(COUNTS[:3], np.arange(3)), (COUNTS[:1], other)]
+    with pytest.raises(ValueError, match=f"y of batch 1 is {form}, but y of batch 0 is an array of numbers"):
+        tree().fit(batches, cache=tmp_path)

@@ -49,6 +49,12 @@ def test_the_command_line_needs_options_in_training_only(tmp_path):
     assert run("predict", tmp_path / "m", other, "--k", 1, "--delimiter", "|").stdout.startswith("small:")
 
 
+def test_names_the_other_delimiter_of_a_further_table(table, tmp_path):
+    other = write(tmp_path / "other.csv", ("size", "kind"), [("0,5", "small")], delimiter="|")
+    with pytest.raises(ValueError, match=r"other\.csv: the column 'size' is missing.*; its fields seem to be .* '\|'"):
+        table[0].predict(other)
+
+
 def test_texts_keep_the_delimiter(tmp_path):
     path = write(tmp_path / "films.csv", ("text", "label"), TEXTS)
     model = TextClassifier(random_state=0).fit(path, delimiter=";")
@@ -59,6 +65,17 @@ def test_texts_keep_the_delimiter(tmp_path):
     assert "accuracy   100.00" in run("evaluate", tmp_path / "model", path).stdout
     first, second = run("predict", tmp_path / "model", path, "--k", 1).stdout.splitlines()[:2]
     assert (first[:4], second[:3]) == ("good", "bad")
+
+
+@pytest.mark.parametrize("column", ["time", "weight"])
+def test_logs_name_decimal_commas(column, tmp_path):
+    path = write(tmp_path / "log.csv", ("user", "item", "amount"), [("ann", "tea", "1.234,5")])
+    with pytest.raises(ValueError, match=r"line 2: column 'amount' .*; read decimal commas with decimal=','"):
+        Recommender().fit(path, delimiter=";", **{column: "amount"})
+    how = ["--user", "user", "--item", "item", f"--{column}", "amount", "--delimiter", ";"]
+    assert (
+        "read decimal commas with --decimal ," in run("train", path, *how, "--model", tmp_path / "m", status=1).stderr
+    )
 
 
 def test_logs_keep_delimiter_and_decimal_mark(tmp_path):

@@ -1,9 +1,12 @@
 """Answers from a shortlist: exact scores, and a measured recall."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+from sparsenet import BlendClassifier, ExtremeClassifier
 from sparsenet.engines.network.shortlist import Shortlist
 from tests.support.planted import NAMES, X, Y, fast
 
@@ -41,6 +44,13 @@ def test_recall_falls_with_a_pruned_index(model):
     share = np.mean([len(set(a) & set(b)) / 2 for a, b in zip(found.tolist(), exact.tolist(), strict=True)])
     assert few.recall(X) == pytest.approx(share)
     assert share < 1
+
+
+@pytest.mark.parametrize("network", ["drop", ExtremeClassifier(hidden=8, epochs=1)], ids=["tree", "network"])
+def test_the_predictor_of_a_blend_can_be_pickled(network):
+    predictor = BlendClassifier(network=network, random_state=0).fit(X, Y).predictor(k=3)
+    again = pickle.loads(pickle.dumps(predictor))
+    np.testing.assert_array_equal(again.one([1, 2], [1, 1]), predictor.one([1, 2], [1, 1]))
 
 
 def test_one_point_is_answered_like_many(model):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import ModelError, storage
+from sparsenet import ModelError, load, storage
 from sparsenet.temporal import NextItem
 from tests.support import forging
 
@@ -167,8 +167,17 @@ def test_dates_and_positions(tmp_path: Path) -> None:
 def test_order_alone_stands_for_time() -> None:
     log = log_of(100)
     numbered = log | {"time": [*range(100)]}
-    del log["time"]
-    assert answers(NextItem().fit(log), ["user 1"]) == answers(NextItem().fit(numbered), ["user 1"])
+    log["Time"] = log.pop("time")
+    assert answers(NextItem().fit(log, time=None), ["user 1"]) == answers(NextItem().fit(numbered), ["user 1"])
+    with pytest.raises(ValueError, match="log: there is no column 'time' or 'timestamp': name the column of the times"):
+        NextItem().fit(log)
+
+
+def test_an_event_may_be_a_dict() -> None:
+    one, many = (NextItem().fit(log_of(50)) for _ in range(2))
+    one.update({"user": "eva", "item": "page 1", "time": 10**6})
+    many.update({"user": ["eva"], "item": ["page 1"], "time": [10**6]})
+    assert answers(one, ["eva"]) == answers(many, ["eva"])
 
 
 def test_sorts_if_told() -> None:
@@ -233,6 +242,9 @@ def test_takes_users_and_times_in_any_form() -> None:
         model.topk([1.5])
     with pytest.raises(ValueError, match="k must be an integer from 1 to 100, got 0"):
         model.topk(1, k=0)
+    for users in (None, {"user": [1]}):
+        with pytest.raises(ValueError, match="users must be a name, or a sequence of names, got"):
+            model.topk(users)
 
 
 def test_refuses_what_is_no_log() -> None:
@@ -272,6 +284,12 @@ def test_copies_and_pickles_are_independent() -> None:
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         twin.update(part(log, 100, 200))
         assert (model.n_events_, twin.n_events_) == (100, 200)
+
+
+def test_load_of_the_package_names_the_load_of_the_class(tmp_path: Path) -> None:
+    NextItem().fit(log_of(10)).save(tmp_path / "model")
+    with pytest.raises(ModelError, match=r"of the kind 'NextItem': sparsenet\.temporal\.NextItem\.load loads it"):
+        load(tmp_path / "model")
 
 
 def test_refuses_damaged_models(tmp_path: Path) -> None:

@@ -50,6 +50,9 @@ class Graph:
 
 def write(fitted: FittedNetwork, path: str | os.PathLike[str], k: int) -> None:
     """Write the network to `path`, and weights beyond `MAX_MESSAGE_BYTES` to a file of that name plus ``.data``."""
+    path = Path(path)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"path must name a file in a folder that exists, got {str(path)!r}")
     try:
         import onnx
         from onnx import TensorProto, helper
@@ -80,7 +83,7 @@ def write(fitted: FittedNetwork, path: str | os.PathLike[str], k: int) -> None:
     model = helper.make_model(
         made, producer_name="sparsenet", opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
     )
-    _write_file(onnx, model, Path(path), sum(parameter.value.nbytes for parameter in network.parameters()))
+    _write_file(onnx, model, path, sum(parameter.value.nbytes for parameter in network.parameters()))
 
 
 def _refuse_others(fitted: FittedNetwork) -> None:

@@ -16,7 +16,7 @@ from sparsenet.engines.tree import machines, tree_shape
 from sparsenet.engines.tree.machines import Level, Rules
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import Arrays
-from sparsenet.storage.format import CheckpointError
+from sparsenet.storage.format import CheckpointError, ModelError
 from sparsenet.storage.parts import model_errors
 
 KIND = "tree levels"
@@ -65,7 +65,7 @@ class LevelCheckpoint:
             arrays, about = storage.load(self.place)
             with model_errors():
                 if about.get("model") != KIND:
-                    raise ValueError("this is no checkpoint of a tree")
+                    raise ModelError("this is no checkpoint of a tree")
                 self._check_same_run(about["run"])
                 shape = Shape(arrays["labels"], [arrays[f"children{d}"] for d in range(about["n_levels"])])
                 tree_shape.check(shape, labels.width)
@@ -84,4 +84,5 @@ class LevelCheckpoint:
     def _check_same_run(self, other: Mapping[str, Any]) -> None:
         for name, value in self.run.items():
             if other.get(name) != value:
-                raise ValueError(f"the checkpoint of another run: {name} was {other.get(name)}, and is {value}")
+                problem = f"{name} was {other.get(name)}, and is {value}"
+                raise ModelError(f"this is the checkpoint of a run with other data or settings: {problem}")

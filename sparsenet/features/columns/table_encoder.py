@@ -11,7 +11,6 @@ import numpy as np
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows
-from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
 from sparsenet.features.columns.category_column import CategoryColumn
 from sparsenet.features.columns.cell_dates import ORDERS
@@ -106,8 +105,7 @@ class TableEncoder:
         """Refuse a frame without the columns that are used; others are ignored."""
         for name in self.required:
             if name not in frame:
-                there = cut(", ".join(map(repr, frame.names)) or "none", 300)
-                raise frame.error(f"the column {name!r} is missing, which the model needs; there are {there}")
+                raise frame.error(f"the column {name!r} is missing, which the model needs; there are {frame.there}")
 
     @cached_property
     def required(self) -> tuple[str, ...]:

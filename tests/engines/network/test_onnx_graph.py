@@ -125,3 +125,10 @@ def test_rejects_k_below_one(tmp_path):
     X, y = points()
     with pytest.raises(ValueError, match="k must be"):
         trained(X, y).to_onnx(tmp_path / "model.onnx", k=0)
+
+
+@pytest.mark.parametrize("name", ["missing/model.onnx", "."])
+def test_rejects_a_path_that_cannot_be_a_file(tmp_path, name):
+    X, y = points()
+    with pytest.raises(ValueError, match="path must name a file in a folder that exists"):
+        trained(X, y).to_onnx(tmp_path / name)

@@ -77,7 +77,7 @@ def test_starts_afresh_without_resume_or_checkpoint(usual, trained, tmp_path):
 def test_refuses_the_checkpoint_of_another_run(tmp_path, changes, points, message):
     tree(checkpoint=tmp_path / "run")
     model = TreeClassifier(**{"random_state": 0, "n_jobs": 1} | changes)
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=f"run: this is the checkpoint of a run with other .*: {message}"):
         model.fit(points, LABELS, checkpoint=tmp_path / "run", resume=True)
 
 
