@@ -1,14 +1,15 @@
 """The recommender against popularity, neighbors, walks, EASE and implicit, in one run.
 
-    python -m bench.recommendation --data PATH [PATH ...] [--systems NAME,...] [--split time|last] [--json FILE]
+    python -m bench.recommendation --data PATH [PATH ...] [--systems NAME,...] [--split time|last] [--threads 1]
+                                   [--json FILE]
 
 A PATH is a folder with a test.txt in the format of the extreme classification repository, whose rows hold the history
 of a user and whose labels are the items to find, or a CSV file with columns of users, items and times in this order,
 plain or compressed. The events of a CSV file are split: ``time`` learns from the first four fifths of the log, ``last``
 from all but the last event of each user. Only items that a user has not taken before count as right.
 
-Each system runs in a process of its own on one thread, with default settings. implicit needs its environment in
-.bench/envs (``make peers``).
+Each system runs in a process of its own with default settings, ours on --threads and others on one. The first answer
+of a model prepares the others, and counts as training. implicit needs its environment in .bench/envs (``make peers``).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def arrays(log: Interactions, asked: np.ndarray, truth: Interactions) -> dict[st
 
 def shown(report: dict[str, Any]) -> str:
     """Return a report as a table."""
-    lines = ["| data | system | P@1 | recall@20 | nDCG@20 | CPU s | answers a CPU s |", "|---|---|---|---|---|---|---|"]
+    lines = ["| data | system | P@1 | recall@20 | nDCG@20 | CPU s | answers a CPU s, a second |", "|---" * 7 + "|"]
     for run in report["runs"]:
         name = f"| {run['data'].removesuffix('.npz')} | {run['system']} |"
         if run["status"] != "measured":
@@ -90,7 +91,7 @@ def shown(report: dict[str, Any]) -> str:
         found = run["scores"]
         lines.append(
             f"{name} {100 * found['P@1']:.1f} | {found['recall@20']:.4f} | {found['nDCG@20']:.4f} "
-            f"| {run['fit_cpu']:.1f} | {run['answers_per_cpu_second']:,.0f} |"
+            f"| {run['fit_cpu']:.1f} | {run['answers_per_cpu_second']:,.0f}, {run['answers_per_second']:,.0f} |"
         )
     return "\n".join([*lines, "", setting(report)])
 
@@ -101,10 +102,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, nargs="+", required=True, metavar="PATH")
     parser.add_argument("--systems", type=names, default=list(SYSTEMS))
     parser.add_argument("--split", choices=("time", "last"), default="time")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=float, default=3600, help="seconds that a run may take")
     parser.add_argument("--json", type=Path, default=Path(".bench") / "recommendation.json", metavar="FILE")
     options = parser.parse_args(arguments)
-    report = head(split=options.split, threads=1)
+    report = head(split=options.split, threads=options.threads)
     with tempfile.TemporaryDirectory(prefix="sparsenet-logs-") as folder:
         for path in options.data:
             log = of_folder(path) if path.is_dir() else of_table(path, options.split)
@@ -113,7 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for system in options.systems:
                 python = python_of("implicit") if system.startswith("implicit") else None
                 job = {"system": system, "data": str(file)}
-                run = in_child("bench.recommendation_peers", job, python=python, threads=1, limit=options.limit)
+                how = {"threads": options.threads, "limit": options.limit}
+                run = in_child("bench.recommendation_peers", job, python=python, **how)
                 report["runs"].append(run)
                 keep(report, options.json)
                 print(f"{run['data']} {system}: {run.get('scores', run.get('reason'))}", flush=True)

@@ -181,8 +181,10 @@ class Sparsenet:
 
     def __init__(self) -> None:
         from sparsenet import kernels
+        from sparsenet.core.machine import default_threads
 
         kernels.backend()
+        self.threads = default_threads()
 
     def fit(self, log: dict[str, Any]) -> None:
         from sparsenet.engines.recommender.fit_recommender import RecommenderOptions, fit
@@ -190,10 +192,10 @@ class Sparsenet:
 
         size = int(log["n_users"]), int(log["n_items"])
         self.log = Interactions.of(log["users"], log["items"], log.get("times"), None, *size)
-        self.model = fit(self.log, RecommenderOptions(verbose=False), seed=0, threads=1)
+        self.model = fit(self.log, RecommenderOptions(verbose=False), seed=0, threads=self.threads)
 
     def recommend(self, users: np.ndarray) -> np.ndarray:
-        return self.model.topk(self.log.of_users(users.astype(np.int64)), K, threads=1)[0]
+        return self.model.topk(self.log.of_users(users.astype(np.int64)), K, threads=self.threads)[0]
 
 
 SYSTEMS: dict[str, Callable[[], Recommends]] = {
@@ -235,13 +237,15 @@ def main(job_path: str, result_path: str) -> None:
     system = SYSTEMS[job["system"]]()
     began = time.process_time()
     system.fit(log)
-    fitted = time.process_time()
+    system.recommend(log["asked"][:1])  # what is prepared once for a model counts as training
+    fitted, fitted_wall = time.process_time(), time.perf_counter()
     found = system.recommend(log["asked"])
-    answered = time.process_time()
+    answered, answered_wall = time.process_time(), time.perf_counter()
     result = {
         "scores": scores(found, truth),
         "fit_cpu": fitted - began,
         "answers_per_cpu_second": len(found) / max(answered - fitted, 1e-9),
+        "answers_per_second": len(found) / max(answered_wall - fitted_wall, 1e-9),
     }
     Path(result_path).write_text(json.dumps(result))
 
