@@ -59,7 +59,8 @@ def rank_blend(
             more, shares = np.empty((n, n_proposed), np.int32), np.empty((n, n_proposed), np.float32)
             others = np.arange(n_proposed, dtype=np.int32)
             shortlist(*near, *label_lists, np.zeros(n_labels, np.float32), others, more, shares, threads)
-            is_new = (shares > 0) & ~(more[:, :, None] == labels[:, None, :]).any(axis=2)
+            first = np.arange(n)[:, None] * np.int64(n_labels)  # so that equal labels of other points differ
+            is_new = (shares > 0) & ~np.isin(first + more, first + labels)
             penalties = np.hstack([penalties, np.where(is_new, penalties[:, -1:], np.float32(np.inf))])
             labels = np.hstack([labels, more])
         votes = np.empty(labels.shape, np.float32)
