@@ -38,10 +38,16 @@ def arrays_of(*matrices: Any) -> list[NDArray[Any]]:
     return [array for matrix in sparse for array in (matrix.indptr, matrix.indices, matrix.data)]
 
 
+def held_arrays(rows: Sequence[RowSource]) -> list[NDArray[Any]]:
+    """Collect the arrays in memory of rows, which may be on disk."""
+    return [array for part in rows for array in part.arrays()]
+
+
 def own_bytes(rows: Sequence[RowSource], shared: Sequence[NDArray[Any]] = ()) -> int:
     """Return the bytes of the arrays of `rows` that share no memory with those in `shared`, and of their buffers."""
-    arrays = [array for part in rows for array in part.arrays()]
-    own = bytes_in_memory(array for array in arrays if not any(np.may_share_memory(array, x) for x in shared))
+    own = bytes_in_memory(
+        array for array in held_arrays(rows) if not any(np.may_share_memory(array, x) for x in shared)
+    )
     return own + max((part.buffer_bytes for part in rows), default=0)
 
 

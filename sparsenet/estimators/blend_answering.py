@@ -84,7 +84,7 @@ class BlendAnswersMixin(AnswersMixin):
 
     def _best_one(self, k: int) -> Callable[[Rows], tuple[I32, F32]]:
         beam, n = integer("beam", self.tree_.beam, 1), max(self._candidates(), k)
-        fast = self._fitted.fast_ranking(n, k=self._neighbors()[1], beam=2 * beam)
+        fast = self._fitted.fast_ranking(n, k=self._neighbors()[1], beam=beam)
         if fast is None:
             return super()._best_one(k)
         return partial(_fast_best, fast, k, self._combination(), self.label_counts_, self._fitted.seen)

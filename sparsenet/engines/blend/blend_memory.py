@@ -24,7 +24,7 @@ def bytes_of_parts(tree: FittedTree, neighbors: Neighbors | None, points: Points
     return found
 
 
-def check_parts(
+def check_parts_fit(
     points: Points, held: Mapping[str, int], *, beam: int, k: int, memory_limit: int | None, shown: bool
 ) -> None:
     """Refuse training whose tree and neighbors cannot fit into memory, before anything is taken.

@@ -68,6 +68,16 @@ class Candidates(NamedTuple):
         return is_hit(self.labels, truth) & self.valid
 
 
+def search_beam(beam: int, n_dropped: int = 0) -> int:
+    """Return the beam width of a search, given the one in training: that often misses the third to fifth label."""
+    return 2 * beam + n_dropped
+
+
+def n_by_neighbors(n: int) -> int:
+    """Return the number of labels that the neighbors propose next to n by the tree."""
+    return -(-n // 2)
+
+
 def propose(
     parts: Parts,
     points: Rows,
@@ -78,8 +88,6 @@ def propose(
     threads: int,
     n_dropped: int = 0,
     weights: Rows | None = None,
-    beam_factor: int = 2,
-    tree_share: int = 2,
     among: I32 | None = None,
 ) -> Candidates:
     """Return n labels by the tree for each point, and up to half as many more by its k nearest neighbors.
@@ -94,22 +102,18 @@ def propose(
         Number of labels that the caller drops afterwards; the beam widens by as many.
     weights : Rows, optional
         Weights of each point's neighbors, instead of a search.
-    beam_factor : int
-        Factor of the beam width in training: a narrow beam often misses the third to fifth label.
-    tree_share : int
-        The neighbors propose one label for every `tree_share` labels of the tree.
     """
-    labels, scores = parts.tree.rank(points, n, beam=beam_factor * beam + n_dropped, threads=threads)
+    labels, scores = parts.tree.rank(points, n, beam=search_beam(beam, n_dropped), threads=threads)
     penalties = _penalties(scores)
     neighbors = parts.neighbors if k > 0 else None
     if neighbors is not None:
         weights = neighbors.vote_weights(points, k, threads) if weights is None else weights
         if n < parts.n_labels:
-            neighbor_labels, shares = neighbors.propose(weights, -(-n // tree_share), threads)
+            neighbor_labels, shares = neighbors.propose(weights, n_by_neighbors(n), threads)
             labels, penalties = _add(labels, penalties, neighbor_labels, shares, parts.n_labels)
     if among is not None:
         n_among = len(among) if len(among) <= EXACT else min(n, len(among))
-        own = parts.tree.rank(points, n_among, beam=beam_factor * beam, threads=threads, among=among)
+        own = parts.tree.rank(points, n_among, beam=search_beam(beam), threads=threads, among=among)
         labels, penalties = _put_before(labels, penalties, *own)
     if parts.network is None:
         log_p, p = np.zeros_like(penalties), np.exp(-np.square(penalties))

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows
-from sparsenet.engines.blend.candidates import PSEUDO_NEIGHBOR, Parts
+from sparsenet.engines.blend.candidates import PSEUDO_NEIGHBOR, Parts, n_by_neighbors
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.losses import BinaryCrossEntropy, SampledSoftmax
@@ -51,12 +51,10 @@ class FastRanking:
     n_labels: int
 
     @classmethod
-    def of(
-        cls, parts: Parts, combination: Combination, n: int, *, k: int, beam: int, tree_share: int = 2
-    ) -> FastRanking:
-        """Prepare to rank n candidates of the tree, and one of the neighbors for every `tree_share` of them."""
+    def of(cls, parts: Parts, combination: Combination, n: int, *, k: int, beam: int) -> FastRanking:
+        """Prepare to rank n candidates of the tree, and the candidates of the neighbors."""
         tree = [level.as_tuple() for level in parts.tree.levels], parts.tree.shape.labels, beam
-        n_proposed = -(-n // tree_share) if n < parts.n_labels else 0
+        n_proposed = n_by_neighbors(n) if n < parts.n_labels else 0
         numbers = np.array(combination.weights, np.float32), float(PSEUDO_NEIGHBOR), n, n_proposed
         network, output = parts.network, None
         if network is not None:

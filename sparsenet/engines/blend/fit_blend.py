@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.memory import bytes_in_memory, own_bytes
+from sparsenet.core.memory import bytes_in_memory, held_arrays, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import loaded
+from sparsenet.core.rows import Rows, loaded
 from sparsenet.core.seeds import run_seed
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize
-from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts
+from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts_fit
 from sparsenet.engines.blend.candidates import Candidates, propose
 from sparsenet.engines.blend.combination import (
     LOWEST,
@@ -133,7 +133,7 @@ def fit_and_measure(
     held = {**(held or {}), "points": own_bytes(points, shared)}
     limit = None if network_options is None else network_options.memory_limit
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
-    check_parts(points, held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
+    check_parts_fit(points, held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
     tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
@@ -160,7 +160,7 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=[*(array for rows in points for array in rows.arrays()), *shared],
+                shared=[*held_arrays(points), *shared],
                 held=held,
                 callbacks=callbacks,
                 **how,
@@ -258,27 +258,36 @@ def _combined(
     n_labels, choices = len(fitted.target.classes), dict(fitted.choices)
     beam = options.rules.wrong_ways
     n, prior = fitted.candidates, fitted.combination
+    usual = min(n, n_labels)
     assert isinstance(prior, Combination)
 
-    def proposed(n: int, neighbors: Neighbors) -> tuple[Candidates, Bools]:
-        weights = neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
+    def near(neighbors: Neighbors) -> Rows:
+        return neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
+
+    def proposed(n: int, neighbors: Neighbors, weights: Rows) -> tuple[Candidates, Bools]:
         parts = replace(measured, neighbors=neighbors).parts()
         found = propose(parts, features, n, k=k, beam=beam, threads=threads, weights=weights)
         return found, found.hits(truth)
 
     if neighbors.is_sparse:
+        tried: dict[int, tuple[Rows, tuple[Candidates, Bools]]] = {}
 
         def precision(most: int) -> F64:
-            return precision_of(prior, *proposed(min(n, n_labels), replace(neighbors, max_comparisons=most)))
+            own = replace(neighbors, max_comparisons=most)
+            tried[most] = (weights := near(own)), proposed(usual, own, weights)
+            return precision_of(prior, *tried[most][1])
 
         compared = [Option(f"{most:,}", most) for most in options.comparisons]
         choices["comparisons"] = climb(compared, precision, options.not_worse)
         neighbors = replace(neighbors, max_comparisons=choices["comparisons"].value)
-        fitted = replace(fitted, neighbors=neighbors)
-    sets = {min(n, n_labels): proposed(min(n, n_labels), neighbors)}
+        fitted, (weights, first) = replace(fitted, neighbors=neighbors), tried[neighbors.max_comparisons]
+    else:
+        weights = near(neighbors)
+        first = proposed(usual, neighbors, weights)
+    sets = {usual: first}
     if options.candidates is None and fitted.network is not None and n_labels > FEW:
         many = min(MANY, n_labels)
-        sets[many] = proposed(many, neighbors)
+        sets[many] = proposed(many, neighbors, weights)
         compared = [Option(str(each), each) for each in (FEW, many)]
         choices["candidates"] = choose(compared, lambda n: precision_of(prior, *sets[n]), options.better)
         n = choices["candidates"].value

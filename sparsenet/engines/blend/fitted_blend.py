@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparsenet.core.rows import Rows
-from sparsenet.engines.blend.candidates import Parts, propose
+from sparsenet.engines.blend.candidates import Parts, propose, search_beam
 from sparsenet.engines.blend.combination import Combination
 from sparsenet.engines.blend.fast_ranking import FastRanking, can_rank
 from sparsenet.engines.blend.version1 import Version1Combination, upgraded
@@ -100,7 +100,7 @@ class FittedBlend:
         """
         done, most = 0, 2 * n + len(among) if among is not None else n
         n_best = most if n_best is None else n_best
-        fast = self.fast_ranking(n, k=k, beam=2 * beam + n_dropped) if among is None else None
+        fast = self.fast_ranking(n, k=k, beam=beam, n_dropped=n_dropped) if among is None else None
         parts, combination = self.parts(with_neighbors=k > 0), self.combining(k)
         for block in points.blocks(max(1, cells // max(most, k))):
             own = slice(done, done + len(block))
@@ -113,13 +113,13 @@ class FittedBlend:
                 yield own, labels[:, :n_best], scores[:, :n_best]
             done = own.stop
 
-    def fast_ranking(self, n: int, *, k: int, beam: int) -> FastRanking | None:
-        """Prepare to rank n candidates by the kernel; None if it cannot. `beam` is the width of the search."""
+    def fast_ranking(self, n: int, *, k: int, beam: int, n_dropped: int = 0) -> FastRanking | None:
+        """Prepare to rank n candidates by the kernel, with the arguments of `rank`; None if it cannot."""
         parts, combination = self.parts(with_neighbors=k > 0), self.combining(k)
         if not can_rank(parts, combination, n):
             return None
         assert isinstance(combination, Combination)
-        return FastRanking.of(parts, combination, n, k=k, beam=beam)
+        return FastRanking.of(parts, combination, n, k=k, beam=search_beam(beam, n_dropped))
 
     def combining(self, k: int) -> Combination | Version1Combination:
         """Return the combination; without neighbors, the one of tree and network."""

@@ -35,7 +35,7 @@ def kernel(backend, monkeypatch):
 
 
 def ranked(model, rows, n=N, n_best=N, k=K, beam=BEAM, threads=1):
-    return model._fitted.fast_ranking(n, k=k, beam=2 * beam).rank(model._features(rows), n_best, threads)
+    return model._fitted.fast_ranking(n, k=k, beam=beam).rank(model._features(rows), n_best, threads)
 
 
 @pytest.mark.parametrize("k", [0, 1, K])
