@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ class Scratch(Protocol):
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
 
+    def get_source(self, name: str) -> RowSource:
+        """Return the rows, in memory or on disk, that were kept under a name."""
+
     def take(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays of a name to keep, and forget the name."""
 
@@ -53,6 +56,7 @@ class MemoryScratch:
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[NDArray[Any], ...]] = {}
+        self._on_disk: dict[str, RowSource] = {}
 
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Keep the arrays under a name."""
@@ -60,11 +64,15 @@ class MemoryScratch:
 
     def put_source(self, name: str, rows: RowSource) -> None:
         """Keep rows that are on disk under a name; they stay there."""
-        self._held[name] = (cast(Any, rows),)
+        self._on_disk[name] = rows
 
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays that were kept under a name."""
         return self._held[name]
+
+    def get_source(self, name: str) -> RowSource:
+        """Return the rows, in memory or on disk, that were kept under a name."""
+        return self._on_disk[name] if name in self._on_disk else _rows_of(*self._held[name])
 
     def take(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return the arrays of a name to keep, and forget the name."""
@@ -72,8 +80,9 @@ class MemoryScratch:
 
     def drop(self, prefix: str) -> None:
         """Forget all names that begin with `prefix`."""
-        for name in [name for name in self._held if name.startswith(prefix)]:
-            del self._held[name]
+        for held in (self._held, self._on_disk):
+            for name in [name for name in held if name.startswith(prefix)]:
+                del held[name]
 
 
 @dataclass(frozen=True)
@@ -135,17 +144,24 @@ class FolderScratch:
             _mapped[key] = found = _read(Path(self.folder, name))
         return found
 
+    def get_source(self, name: str) -> RowSource:
+        """Return the rows that were kept under a name; a file holds them as arrays."""
+        return _rows_of(*self.get(name))
+
     def take(self, name: str) -> tuple[NDArray[Any], ...]:
         """Return copies of the arrays of a file, and delete the file."""
         found = tuple(array.copy() for array in self.get(name))
-        self.drop(name)
+        self._delete(Path(self.folder, name))
         return found
 
     def drop(self, prefix: str) -> None:
         """Delete the files whose names begin with `prefix`."""
         for path in Path(self.folder).glob(f"{prefix}*"):
-            _mapped.pop((self.folder, path.name), None)
-            path.unlink(missing_ok=True)
+            self._delete(path)
+
+    def _delete(self, path: Path) -> None:
+        _mapped.pop((self.folder, path.name), None)
+        path.unlink(missing_ok=True)
 
 
 def unmap_deleted() -> None:
@@ -169,12 +185,6 @@ def put_rows(scratch: Scratch, name: str, rows: RowSource) -> None:
 def get_rows(scratch: Scratch, name: str) -> Rows:
     """Return the rows in memory that were kept under a name."""
     return _rows_of(*scratch.get(name))
-
-
-def get_source(scratch: Scratch, name: str) -> RowSource:
-    """Return the rows, in memory or on disk, that were kept under a name."""
-    found = scratch.get(name)
-    return cast(RowSource, found[0]) if len(found) == 1 else _rows_of(*found)
 
 
 def take_rows(scratch: Scratch, name: str) -> Rows:

@@ -300,7 +300,7 @@ def _call(function: Callable[..., Any], scratch: FolderScratch, arguments: tuple
     except Exception as error:
         text = f"In a worker on {about.host}, process {os.getpid()}:\n{traceback.format_exc()}"
         try:
-            pickle.loads(pickle.dumps(error))
+            pickle.loads(pickle.dumps(error))  # as the executor will: some errors fail only when they are read
             error.add_note(text)
             return _Outcome(None, error, about)
         except Exception:  # an error that cannot be sent

@@ -38,6 +38,15 @@ def test_drops_names_with_a_prefix(scratch):
         scratch.get("a1")
 
 
+def test_takes_one_name_alone(scratch):
+    for name in ("a", "ab"):
+        scratch.put(name, np.arange(3))
+    assert len(scratch.take("a")[0]) == 3
+    assert len(scratch.get("ab")[0]) == 3
+    with pytest.raises((KeyError, FileNotFoundError)):
+        scratch.get("a")
+
+
 def test_files_of_two_folders_do_not_mix(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, RowSource, squares
-from sparsenet.core.scratch import Scratch, get_rows, get_source, put_rows
+from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session, grouped
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
@@ -140,7 +140,7 @@ def _ranges(n_nodes: int) -> I64:
 def route(scratch: Scratch, plan: LevelPlan, shard: int) -> I64:
     """Find the nodes that a shard of the points reaches, and keep its arrivals; return the entries in each range."""
     begin = shard * plan.rules.shard_points
-    every, labels = get_source(scratch, "points"), get_rows(scratch, "labels")
+    every, labels = scratch.get_source("points"), get_rows(scratch, "labels")
     end = min(begin + plan.rules.shard_points, len(every))
     points = every.slice(begin, end)
     children, child_of_label = scratch.get(f"shape{plan.depth}")
@@ -187,7 +187,7 @@ def _arrivals(routed: I32, true_pairs: tuple[I64, I64], children: I64) -> tuple[
 
 def train_range(scratch: Scratch, plan: LevelPlan, first: int, last: int) -> Part:
     """Train the machines of a range of nodes."""
-    points, (squared,) = get_source(scratch, "points"), scratch.get("squares")
+    points, (squared,) = scratch.get_source("points"), scratch.get("squares")
     children = scratch.get(f"shape{plan.depth}")[0][first : last + 1]
     arrivals, children, seed = _gathered(scratch, plan, first, last), children - children[0], plan.seed + first
     if isinstance(points, Rows):

@@ -10,7 +10,7 @@ import numpy as np
 from sparsenet import kernels
 from sparsenet.core.centroids import SUM_BYTES, centroids, label_blocks, lengths
 from sparsenet.core.rows import Rows, RowSource, transpose
-from sparsenet.core.scratch import Scratch, get_rows, get_source, put_rows
+from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session, grouped
 from sparsenet.kernels.types import I32, I64
 
@@ -88,7 +88,7 @@ def grow(
 
 def sum_labels(scratch: Scratch, block: int, first: int, last: int, budget: int, threads: int) -> None:
     """Keep the centroids of a block of labels, of unit length."""
-    points, of_label = get_source(scratch, "points"), get_rows(scratch, "points-by-label")
+    points, of_label = scratch.get_source("points"), get_rows(scratch, "points-by-label")
     put_rows(scratch, f"sums.{block}", _unit_length(centroids(points, of_label.slice(first, last), budget, threads)))
 
 
