@@ -114,7 +114,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             None: the rows are in order, and the time of an event is its number.
         sort : bool
             Sort the rows by time. By default a row before the one above it is an error that names the row.
-        **file : `format`, `quotes`, `delimiter` and `encoding`, as in `Recommender.fit`.
+        **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
         stream = Stream.blank(self.history, self.max_users, self.max_items, mutual=self.mutual)

@@ -13,11 +13,10 @@ from sparsenet.data.frame_columns import as_column
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
-from sparsenet.temporal.stream_arrays import StreamArrays
+from sparsenet.temporal.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
 
 #: Events of one call of a kernel, after which Ctrl-C and queries of other threads have their turn.
 _CHUNK = 16384
-_LAST, _ITEM_LAST = 1, 0  # columns of user_values and item_values
 
 
 class Answers(NamedTuple):
@@ -137,9 +136,9 @@ class Stream:
         """Return the time of the last event in each slot, minus infinity without events."""
         arrays, found = self.arrays, []
         if slots is self.users:
-            found.append(np.where(arrays.user_values[:, 0] > 0, arrays.user_values[:, _LAST], -np.inf))
+            found.append(np.where(arrays.user_values[:, 0] > 0, arrays.user_values[:, USER_LAST], -np.inf))
         if slots is self.items:
-            found.append(np.where(arrays.item_counts > 0, arrays.item_values[:, _ITEM_LAST], -np.inf))
+            found.append(np.where(arrays.item_counts > 0, arrays.item_values[:, ITEM_LAST], -np.inf))
         return np.asarray(np.maximum.reduce(found))
 
     # --- answers ---

@@ -23,7 +23,9 @@ N_FEATURES, N_UNITS = 37, 32
 #: Weights of the first unit: rank in the history, successor, own item, popularity, bias and output.
 _START = {0: -0.5, 9: 0.1, 15: 1.0, 20: 0.1, N_FEATURES: 3.0, N_FEATURES + 1: 1.0}
 
-_ITEM_USER, _ITEM_REPEATS, _ITEM_LEVELS = 2, 3, 4
+#: Columns of `user_values` and of `item_values`; the levels are the last ones.
+USER_LAST = 1
+ITEM_LAST, ITEM_USER, _ITEM_REPEATS, _ITEM_LEVELS = 0, 2, 3, 4
 #: Arrays with a row for each user, and for each item.
 OF_USERS = ("pair_items", "pair_times", "pair_counts", "user_values")
 OF_ITEMS = ("item_counts", "item_values")
@@ -111,7 +113,7 @@ class StreamArrays:
         """Make the rows of some users blank."""
         for name, rows in _blank_users(int(dropped.sum()), self.pair_items.shape[1]).items():
             getattr(self, name)[dropped] = rows
-        users = self.item_values[:, _ITEM_USER]
+        users = self.item_values[:, ITEM_USER]
         users[(users >= 0) & dropped[users.astype(np.int64)]] = -1
 
     def remove_items(self, dropped: Bools) -> None:
@@ -155,7 +157,7 @@ def _blank_users(n: int, history: int) -> Arrays:
 
 def _blank_items(n: int) -> Arrays:
     values = np.zeros((n, _ITEM_LEVELS + len(HALF_LIVES) + 1))
-    values[:, _ITEM_USER], values[:, _ITEM_REPEATS], values[:, _ITEM_LEVELS:] = -1, 0.5, -np.inf
+    values[:, ITEM_USER], values[:, _ITEM_REPEATS], values[:, _ITEM_LEVELS:] = -1, 0.5, -np.inf
     return {"item_counts": np.full(n, -1.0), "item_values": values}
 
 

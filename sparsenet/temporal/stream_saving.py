@@ -21,7 +21,7 @@ from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 from sparsenet.storage.strings import pack_strings, unpack_strings
 from sparsenet.temporal.name_slots import NameSlots
 from sparsenet.temporal.stream import Stream
-from sparsenet.temporal.stream_arrays import MAX_HISTORY, OF_CONTEXTS, OF_ITEMS, OF_USERS, StreamArrays
+from sparsenet.temporal.stream_arrays import ITEM_USER, MAX_HISTORY, OF_CONTEXTS, OF_ITEMS, OF_USERS, StreamArrays
 
 #: The kind of model, as manifests name it.
 KIND = "NextItem"
@@ -141,7 +141,7 @@ def _check_numbers(own: Arrays, n_users: int, items: NameSlots) -> None:
         raise ModelError("stream holds numbers that are not finite")
     if not (own["half_lives"] > 0).all() or own["clock"][0] < 1:
         raise ModelError("stream.half_lives and the number of events must be above 0")
-    users = own["item_values"][:, 2]
+    users = own["item_values"][:, ITEM_USER]
     if not ((users >= -1) & (users < n_users)).all():
         raise ModelError(f"stream.item_values must hold numbers of {n_users} users, or -1")
 
