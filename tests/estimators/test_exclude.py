@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
-from sparsenet.engines.blend.fitted_blend import FittedBlend
+from sparsenet.engines.blend.fast_ranking import FastRanking
 from sparsenet.engines.tree import machines
 from sparsenet.estimators.excluding import Allowed, LabelMask
 from sparsenet.estimators.tree import MAX_EXTRA_BEAM
@@ -184,7 +184,7 @@ def test_excluded_labels_do_not_fill_the_beam(narrow):
 
 
 def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):
-    beams, searched, prepared = [], machines.search, FittedBlend.fast_ranking
+    beams, searched, prepared = [], machines.search, FastRanking.of
 
     def watched(levels, points, beam, *rest):
         beams.append(beam)
@@ -195,6 +195,6 @@ def test_the_beam_grows_up_to_a_limit(monkeypatch, narrow):
         return prepared(*candidates, beam=beam, **how)
 
     monkeypatch.setattr("sparsenet.engines.tree.fit_tree.search", watched)
-    monkeypatch.setattr(FittedBlend, "fast_ranking", watched_blend)
+    monkeypatch.setattr(FastRanking, "of", watched_blend)
     narrow.topk_numbers(SPEAKING[:5], 3, exclude=np.arange(WIDE) < 300)
     assert min(beams) == MAX_EXTRA_BEAM + (1 if isinstance(narrow, TreeClassifier) else 2)
