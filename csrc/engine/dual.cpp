@@ -52,11 +52,11 @@ float stride_of(int64_t epoch, int64_t max_epochs) {
 
 }  // namespace
 
-int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
-  std::vector<float> alpha = initial_alpha(n, width, problem.negative_slack);
+int32_t dual_passes(int64_t n, int64_t width, const float* negative_slack, DualRules rules, const VisitPoints& visit) {
+  std::vector<float> alpha = initial_alpha(n, width, negative_slack);
   std::vector<int32_t> order(n);
   for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
-  Random random(rules.seed + static_cast<uint64_t>(problem.first_label));
+  Random random(rules.seed);
   int64_t active = n;
   int32_t epoch = 0, in_a_row = 0;
   while (epoch < rules.max_epochs && n > 0) {
@@ -65,8 +65,8 @@ int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, D
     shuffle(order.data(), active, random);
     float violation = 0;
     // With many labels most points are within the tolerance after one pass, and drop out.
-    active = kernels().dual_epoch(problem, width, active, order.data(), rules.tolerance / 2,
-                                  stride_of(epoch, rules.max_epochs), weight, alpha.data(), &violation);
+    active = visit(order.data(), active, rules.tolerance / 2, stride_of(epoch, rules.max_epochs), alpha.data(),
+                   &violation);
     ++epoch;
     if (violation > rules.tolerance && active > 0 && in_a_row < kMaxShortPasses) continue;
     if (all && violation <= rules.tolerance) break;
@@ -75,23 +75,13 @@ int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, D
   return epoch;
 }
 
-void shuffle_order(int32_t* order, int64_t count, uint64_t seed, int64_t n_drawn) {
-  Random random(seed + static_cast<uint64_t>(n_drawn) * kGolden);
-  shuffle(order, count, random);
-}
-
-int64_t dual_pass(const DualProblem& problem, int64_t n, int64_t width, int32_t* order, int64_t first, int64_t kept,
-                  float rest, float stride, float* weight, float* alpha, float* violation) {
-  std::vector<int32_t> local(n);
-  for (int64_t i = 0; i < n; ++i) local[i] = static_cast<int32_t>(i);
-  const int64_t active = kernels().dual_epoch(problem, width, n, local.data(), rest, stride, weight, alpha, violation);
-  std::vector<bool> is_active(n);
-  for (int64_t i = 0; i < active; ++i) is_active[local[i]] = true;
-  for (int64_t i = 0; i < n; ++i) {
-    std::swap(order[first + i], order[kept]);
-    kept += is_active[i];
-  }
-  return kept;
+int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
+  rules.seed += static_cast<uint64_t>(problem.first_label);
+  return dual_passes(n, width, problem.negative_slack, rules,
+                     [&](int32_t* order, int64_t active, float rest, float stride, float* alpha, float* violation) {
+                       return kernels().dual_epoch(problem, width, active, order, rest, stride, weight, alpha,
+                                                   violation);
+                     });
 }
 
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "../kernels/kernel_table.h"
 
@@ -13,6 +14,15 @@ struct DualRules {
   uint64_t seed;
 };
 
+// Visits the points order[0, active) once, at a stride. Moves those that violate optimality by more than `rest` to the
+// front, and returns their number. alpha (n, width) are the dual variables of all points.
+using VisitPoints = std::function<int64_t(int32_t* order, int64_t active, float rest, float stride, float* alpha,
+                                          float* violation)>;
+
+// Makes passes over n points until no point violates optimality by more than the tolerance. Returns their number. The
+// seed is that of this block of labels, whose slacks of negatives are negative_slack[0, width).
+int32_t dual_passes(int64_t n, int64_t width, const float* negative_slack, DualRules rules, const VisitPoints& visit);
+
 // Trains one block of `width` labels; weight is (n_features + 1, width). Returns the number of passes.
 int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight);
 
@@ -21,15 +31,5 @@ int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, D
 // independent, and each is one task.
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,
                 int32_t* epochs, int threads);
-
-// Shuffles order[0, count) for a pass of a run with this seed. Earlier shuffles drew `n_drawn` random numbers: one for
-// each point but the last.
-void shuffle_order(int32_t* order, int64_t count, uint64_t seed, int64_t n_drawn);
-
-// A part of a pass, for points that are not all in memory: visits order[first, first + n). `problem` and `alpha` hold
-// only these points, in this order. Moves points that violate optimality by more than `rest` to order[kept ...], and
-// returns the end of them. `violation` is the largest violation of the part.
-int64_t dual_pass(const DualProblem& problem, int64_t n, int64_t width, int32_t* order, int64_t first, int64_t kept,
-                  float rest, float stride, float* weight, float* alpha, float* violation);
 
 }  // namespace sparsenet
