@@ -59,8 +59,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
     network : ExtremeClassifier, "drop" or None
         The network to train, such as ``ExtremeClassifier(hidden=128)``; None: its defaults; ``"drop"``: no network. A
         copy is trained, `network_`. The blend sets its ``normalize``, ``n_jobs``, ``random_state`` and ``verbose``, and
-        limits ``wide_budget="auto"`` to 256. Its ``time_budget`` and ``memory_limit`` cover the network alone, since
-        the tree is trained first.
+        limits ``wide_budget="auto"`` to 256. Its ``time_budget`` covers the network alone, since the tree is trained
+        first. Its ``memory_limit`` covers tree and neighbors, too.
     tree : TreeClassifier or None
         The tree to train; a copy is trained, `tree_`. Candidates come from twice its beam, which
         ``model.tree_.set_params(beam=...)`` changes.
@@ -237,6 +237,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             candidates=self._given_candidates(),
             time_budget=self.time_budget,
             verbose=optional(switch, "verbose", self.verbose),
+            memory_limit=tree._memory_limit(),
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:

@@ -211,7 +211,6 @@ class TestRefused:
             (["--sampler", "random"], "--sampler: has no effect on a tree: it is for --method blend or network"),
             (["--loss", "bce"], "--loss: has no effect on a tree: it is for --method blend or network"),
             (["--patience", 3], "--patience: has no effect on a tree: it is for --method network"),
-            (["--memory-limit", "1GB"], "--memory-limit: has no effect on a tree: it is for --method blend or network"),
             (["--time-budget", 3], "--time-budget: has no effect on a tree: it is for --method blend or network"),
             (["--checkpoint"], "--checkpoint: a tree has no checkpoints"),
             (["--resume"], "--resume: a tree has no checkpoints to resume from"),
