@@ -77,6 +77,6 @@ def test_refuses_before_the_tree_is_trained(monkeypatch):
 
 @pytest.mark.parametrize("network", ["drop", None])
 def test_the_limit_of_the_tree_covers_its_training(network):
-    blend = BlendClassifier(network=network, tree=TreeClassifier(memory_limit=3 * 10**6), verbose=False)
-    with pytest.raises(MemoryError, match=r"needs .*limit is 3\.0 MB"):
+    blend = BlendClassifier(network=network, tree=TreeClassifier(memory_limit=10**6), verbose=False)
+    with pytest.raises(MemoryError, match=r"needs .*limit is 1\.0 MB"):
         blend.fit(X, Y)
