@@ -205,8 +205,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         callbacks : sequence of Callback
             Called after each batch and epoch of the network.
         checkpoint : directory, optional
-            Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
-            integer `random_state`.
+            Saves the state of the network's training after an epoch (every few seconds at most), every five minutes of
+            a longer epoch, and on Ctrl-C; needs an integer `random_state`.
         resume : bool
             Continue from `checkpoint`, if it exists, and train the tree and the neighbors again. With the same
             settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
