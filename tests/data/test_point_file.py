@@ -271,7 +271,9 @@ def test_a_full_disk_names_the_folder_and_leaves_no_file(tmp_path: Path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
-def test_a_second_process_waits_and_takes_the_file_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_process_waits_and_takes_the_file_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X = points(lambda n: RNG.normal(size=n))
     waits, finish, first_waits, made = threading.Event(), PointWriter.finish, fcntl.flock, []
 
@@ -305,7 +307,8 @@ def test_blocks_have_a_bounded_number_of_entries(tmp_path: Path, monkeypatch: py
     stored = stored_matrix(X, tmp_path)
     blocks = [block for _, block in stored.blocks()]
     assert max(block.nnz for block in blocks if block.shape[0] > 1) <= 50
-    assert same(sparse.vstack(blocks, format="csr"), X) and same(stored[:], X)
+    assert same(sparse.vstack(blocks, format="csr"), X)
+    assert same(stored[:], X)
 
 
 def test_a_killed_conversion_starts_again(tmp_path: Path) -> None:
