@@ -14,8 +14,8 @@ struct DualRules {
   uint64_t seed;
 };
 
-// Visits the points order[0, active) once, at a stride. Moves those that violate optimality by more than `rest` to the
-// front, and returns their number. alpha (n, width) are the dual variables of all points.
+// Visits the points order[0, active) once, at a stride. Points that violate optimality by more than `rest` move to the
+// front; returns their number. alpha (n, width) are the dual variables of all points.
 using VisitPoints = std::function<int64_t(int32_t* order, int64_t active, float rest, float stride, float* alpha,
                                           float* violation)>;
 

@@ -138,7 +138,10 @@ def fit_and_measure(
     check_parts_fit(points, beam=options.rules.wrong_ways, k=k, shown=alone, **about_memory)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
-    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how, **about_memory)
+    counted = [*held_arrays(points), *shared]
+    tree = fit_tree.fit(
+        own_points, options.rules, verbose=verbose, runner=runner, shared=counted, **how, **about_memory
+    )
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         loaded_points = loaded(points[0]), points[1]
@@ -162,7 +165,7 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=[*held_arrays(points), *shared],
+                shared=counted,
                 held=held,
                 callbacks=callbacks,
                 **how,

@@ -27,7 +27,7 @@ OnProgress = Callable[[float], object]
 MAX_RANGES = 1 << 12
 #: A node whose points do not fit into a task reads them in parts of the entries of a task divided by this.
 STREAMED_PARTS = 16
-#: The first tasks of a level are every so many-th; the memory of the others is estimated from them.
+#: Every `SAMPLED`-th task of a level runs first; the memory of the level is estimated from these.
 SAMPLED = 16
 
 

@@ -68,11 +68,11 @@ class TreeMemory:
         memory_limit: int | None = None,
         shown: bool = False,
     ) -> Self:
-        """Count the points, unless the caller did in `held`, and set the limit; None: all the memory there is.
+        """Count the points besides what the caller holds, and set the limit; None: all the memory there is.
 
-        `shared` are arrays of the caller, which are not counted.
+        `shared` are arrays that are not counted, such as those in `held`.
         """
-        held = {"points": own_bytes(points, shared), **(held or {})}
+        held = {**(held or {}), "points": (held or {}).get("points", 0) + own_bytes(points, shared)}
         limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
         return cls(points, rules, threads, held, limit, is_given=memory_limit is not None, shown=shown)
 
@@ -85,13 +85,13 @@ class TreeMemory:
         self._check({"growing": max(turned + ENTRY_BYTES * n, 2 * ENTRY_BYTES * n)})
 
     def check_routing(self, levels: list[Level], beam: int, n_nodes: int) -> None:
-        """Announce a bound of the arrivals of a level: a point reaches `beam` nodes and those of its labels."""
+        """Announce a bound of the arrivals of a level: a point reaches `beam` nodes and its labels' nodes."""
         points, labels = self.points
         n = min(len(points) * beam + labels.n_entries, len(points) * n_nodes)
         self._check({"tree": _bytes_of(levels), "routing": ROUTING_BYTES * n})
 
     def check_training(self, levels: list[Level], work: I64, trained: float = 0.0, n_rows: int = 0) -> None:
-        """Announce arrivals, the largest task, and the machines of a level after those of `levels`.
+        """Announce arrivals, the largest task, and the machines of the level below `levels`.
 
         Parameters
         ----------
