@@ -18,6 +18,7 @@ from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session, grouped
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
+from sparsenet.engines.tree.tree_memory import TreeMemory
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import F32, I32, I64, U16
 
@@ -26,6 +27,8 @@ OnProgress = Callable[[float], object]
 MAX_RANGES = 1 << 12
 #: A node whose points do not fit into a task reads them in parts of the entries of a task divided by this.
 STREAMED_PARTS = 16
+#: The first tasks of a level are every so many-th; the memory of the others is estimated from them.
+SAMPLED = 16
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,15 @@ def train(
     on_progress: OnProgress,
     levels: list[Level],
     on_level: Callable[[], object] = lambda: None,
+    memory: TreeMemory | None = None,
 ) -> None:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
     The session has the "points" in its scratch. `levels` has the trained levels and gets the others, and `on_level` is
     called after each. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
+    `memory` announces the bytes of each level.
     """
+    memory = TreeMemory.of((points, labels), rules, threads) if memory is None else memory
     squared = squares(points)
     if not np.isfinite(squared).all():
         raise ValueError("X contains values whose squares overflow float32: set normalize='rows' or 'columns'")
@@ -83,7 +89,7 @@ def train(
         if depth < len(levels):
             on_progress(share)
         else:
-            levels.append(_train_level(session, plan, shape.children[depth], share, on_progress))
+            levels.append(_train_level(session, plan, shape.children[depth], levels, memory, share, on_progress))
             on_level()
         session.scratch.put(f"machines{depth}", *levels[depth].as_tuple())
 
@@ -100,19 +106,36 @@ def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
     return levels
 
 
-def _train_level(session: Session, plan: LevelPlan, children: I64, share: float, on_progress: OnProgress) -> Level:
+def _train_level(
+    session: Session,
+    plan: LevelPlan,
+    children: I64,
+    above: list[Level],
+    memory: TreeMemory,
+    share: float,
+    on_progress: OnProgress,
+) -> Level:
+    memory.check_routing(above, plan.beam, len(children) - 1)
     entries = sum(session.run(route, [(plan, shard) for shard in range(plan.n_shards)]), np.zeros(1, np.int64))
+    memory.check_training(above, entries)
     bounds, before = _ranges(len(children) - 1), np.append(0, np.cumsum(entries))
     groups = list(grouped(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads))
+    work = [int(before[last] - before[first]) for first, last in groups]
+    parts: dict[int, Part] = {}
 
-    def done(task: int) -> None:
-        first, last = groups[task]
-        on_progress(share * float((before[last] - before[first]) / max(before[-1], 1)))
+    def train_groups(numbers: list[int]) -> None:
+        tasks = [(plan, int(bounds[first]), int(bounds[last])) for first, last in map(groups.__getitem__, numbers)]
+        found = session.run(train_range, tasks, lambda at: on_progress(share * work[numbers[at]] / max(before[-1], 1)))
+        parts.update(zip(numbers, found, strict=True))
 
-    tasks = [(plan, int(bounds[first]), int(bounds[last])) for first, last in groups]
-    parts: list[Part] = session.run(train_range, tasks, done)
+    sample = list(range(0, len(groups), SAMPLED))
+    train_groups(sample)
+    n_rows = sum(len(features) for _, features, *_ in parts.values())
+    memory.check_training(above, entries, sum(work[number] for number in sample), n_rows)
+    train_groups([number for number in range(len(groups)) if number % SAMPLED])
     session.scratch.drop(f"arrivals{plan.depth}.")
-    return Level(*_joined(parts), children)
+    ordered = [parts.pop(number) for number in range(len(groups))]
+    return Level(*_joined(ordered), children)
 
 
 def _joined(parts: list[Part]) -> Part:
