@@ -336,6 +336,29 @@ def search_cells(
     `out_scanned` (n,) counts the entries scanned.
     """
 
+def nearest_in_cells(
+    queries: F32,
+    centroids: I8,
+    centroid_scales: F32,
+    lengths: F32,
+    starts: I64,
+    codes: I8,
+    scales: F32,
+    n_probes: int,
+    out_positions: I32,
+    out_scores: F32,
+    out_scanned: I64,
+    threads: int,
+) -> None:
+    """Find for each query (n, h) the k vectors of the largest products in the nearest cells.
+
+    The arguments are those of `search_cells`, but entry j of cell c is the vector ``lengths[c] * centroid[c] +
+    scales[j] * codes[j]``. Products are computed from these bytes and the query in up to 16 bits.
+
+    `out_positions` and `out_scores` (n, k) are positions of entries and their products, best first, ties by position;
+    missing positions are -1, with a score of minus infinity.
+    """
+
 def wide_scores(
     indptr: I64,
     indices: I32,
