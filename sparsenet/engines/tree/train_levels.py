@@ -64,8 +64,8 @@ def train(
 ) -> None:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    The session has the "points" in its scratch. `levels` has the trained levels and gets the others, and `on_level` is
-    called after each. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
+    The session has the "points" in its scratch. `levels` has the trained levels and gets the others. `on_level` is called
+    when it has got some. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
     """
     squared = squares(points)
     if not np.isfinite(squared).all():
@@ -76,16 +76,21 @@ def train(
     widths = [len(children) - 1 for children in shape.children]
     beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     n_shards = -(-len(points) // rules.shard_points)
+    plans = []
     for depth, child_of_label in enumerate(_child_of_label(shape, labels.width)):
-        plan = LevelPlan(depth, beams[depth], n_shards, rules, seed + depth, threads)
         session.scratch.put(f"shape{depth}", shape.children[depth], child_of_label)
-        share = beams[depth] / sum(beams)
-        if depth < len(levels):
-            on_progress(share)
-        else:
-            levels.append(_train_level(session, plan, shape.children[depth], share, on_progress))
+        plans.append(LevelPlan(depth, beams[depth], n_shards, rules, seed + depth, threads))
+    # All points reach the nodes of the first levels, whatever the machines above, so these levels are trained together.
+    n_open = sum(beam == width for beam, width in zip(beams, widths, strict=True))
+    for stage in (plans[:n_open], *([plan] for plan in plans[n_open:])):
+        n_known = len(levels) - stage[0].depth
+        if known := stage[:n_known]:
+            on_progress(sum(plan.beam for plan in known) / sum(beams))
+        if rest := stage[n_known:]:
+            levels += _train_levels(session, rest, shape, sum(beams), on_progress)
             on_level()
-        session.scratch.put(f"machines{depth}", *levels[depth].as_tuple())
+        for plan in stage:
+            session.scratch.put(f"machines{plan.depth}", *levels[plan.depth].as_tuple())
 
 
 def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
@@ -100,19 +105,26 @@ def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
     return levels
 
 
-def _train_level(session: Session, plan: LevelPlan, children: I64, share: float, on_progress: OnProgress) -> Level:
-    entries = sum(session.run(route, [(plan, shard) for shard in range(plan.n_shards)]), np.zeros(1, np.int64))
-    bounds, before = _ranges(len(children) - 1), np.append(0, np.cumsum(entries))
-    groups = list(grouped(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads))
-
-    def done(task: int) -> None:
-        first, last = groups[task]
-        on_progress(share * float((before[last] - before[first]) / max(before[-1], 1)))
-
-    tasks = [(plan, int(bounds[first]), int(bounds[last])) for first, last in groups]
-    parts: list[Part] = session.run(train_range, tasks, done)
-    session.scratch.drop(f"arrivals{plan.depth}.")
-    return Level(*_joined(parts), children)
+def _train_levels(
+    session: Session, plans: list[LevelPlan], shape: Shape, beams: int, on_progress: OnProgress
+) -> list[Level]:
+    """Train levels that do not depend on each other."""
+    shards = [(plan, shard) for plan in plans for shard in range(plan.n_shards)]
+    entries = session.run(route, shards)
+    tasks, shares = [], []
+    for plan in plans:
+        reaching = sum(own for (its, _), own in zip(shards, entries, strict=True) if its is plan)
+        bounds, before = _ranges(len(shape.children[plan.depth]) - 1), np.append(0, np.cumsum(reaching))
+        for first, last in grouped(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads):
+            tasks.append((plan, int(bounds[first]), int(bounds[last])))
+            shares.append(plan.beam / beams * float((before[last] - before[first]) / max(before[-1], 1)))
+    parts: list[Part] = session.run(train_range, tasks, lambda task: on_progress(shares[task]))
+    levels = []
+    for plan in plans:
+        session.scratch.drop(f"arrivals{plan.depth}.")
+        own = [parts.pop(0) for its, *_ in tasks if its is plan]
+        levels.append(Level(*_joined(own), shape.children[plan.depth]))
+    return levels
 
 
 def _joined(parts: list[Part]) -> Part:
@@ -144,7 +156,7 @@ def route(scratch: Scratch, plan: LevelPlan, shard: int) -> I64:
     end = min(begin + plan.rules.shard_points, len(every))
     points = every.slice(begin, end)
     children, child_of_label = scratch.get(f"shape{plan.depth}")
-    if plan.depth == 0:
+    if plan.beam == len(children) - 1:
         routed = np.tile(np.arange(len(children) - 1, dtype=np.int32), (len(points), 1))
     else:
         levels = [Level(*scratch.get(f"machines{depth}")) for depth in range(plan.depth)]
