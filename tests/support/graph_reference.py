@@ -53,6 +53,47 @@ def attend(
     }
 
 
+def network_loss(
+    weights: Arrays, graph: Any, keep: Any, seeds: Any, sources: Any, targets: Any, negatives: Any
+) -> float:
+    """Compute the loss of a batch from the state of a graph, link by link."""
+    heads, n = keep.shape[2], len(graph)
+    newest = (graph.counts - 1) % graph.neighbors.shape[1]
+    every = np.arange(n)
+    times = graph.neighbor_times[every, newest]
+    given = messages(
+        graph.memory,
+        every,
+        graph.neighbors[every, newest],
+        graph.neighbor_features[every, newest],
+        times - graph.updated,
+        weights["times"],
+    )
+    gates, states = given["out_messages"] @ weights["message_gates"], given["out_states"] @ weights["memory_gates"]
+    after = gru(gates, states, given["out_states"])
+    queries = np.stack([after[seeds] @ weights["query"][h] for h in range(heads)])
+    links = graph.neighbors[seeds]
+    found = attend(
+        queries,
+        np.stack([queries[h] @ weights["edge"][h].T for h in range(heads)]),
+        after @ weights["key_value"],
+        links,
+        np.where(links >= 0, times[links] - graph.neighbor_times[seeds], 0),
+        graph.neighbor_features[seeds],
+        weights["times"],
+        keep,
+    )
+    edges = np.hstack([found["out_edges"][h] @ weights["edge"][h] for h in range(heads)])
+    embeddings = np.zeros((n, after.shape[1]))
+    embeddings[seeds] = np.hstack((found["out"] + edges + after[seeds] @ weights["skip"], np.ones((len(seeds), 1))))
+    loss = 0.0
+    for others, sign in ((targets, -1), (negatives, 1)):
+        hidden = embeddings[sources] @ weights["link_source"] + embeddings[others] @ weights["link_target"]
+        logits = np.hstack((np.maximum(hidden, 0), np.ones((len(sources), 1)))) @ weights["link_output"]
+        loss += float(np.mean(np.logaddexp(0, sign * logits)))
+    return loss
+
+
 def normal(rng: np.random.Generator, *shape: int) -> Any:
     return rng.normal(size=shape).astype(np.float32)
 
