@@ -12,7 +12,6 @@ from sparsenet import kernels
 from sparsenet.kernels.types import F32, I32, Arrays
 
 HEADS = 2
-_WIDTH = 1024  # of a row of the flat arrays, which the optimizer updates row by row
 _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
 
 
@@ -55,6 +54,9 @@ class LinkWeights:
     last update of each row.
     """
 
+    #: Of a row of the flat arrays, which the optimizer updates row by row.
+    width = 1024
+
     def __init__(self, shape: LinkShape, flat: F32, first: F32, second: F32, steps: int) -> None:
         self.shape, self.flat, self.first, self.second, self.steps = shape, flat, first, second, steps
         self._step_of: I32 = np.full(len(flat), steps, np.int32)
@@ -63,16 +65,16 @@ class LinkWeights:
     @classmethod
     def random(cls, shape: LinkShape, seed: int) -> Self:
         """Draw uniform weights."""
-        blank = [np.zeros((cls.n_rows(shape), _WIDTH), np.float32) for _ in range(3)]
+        blank = [np.zeros((cls.n_rows(shape), cls.width), np.float32) for _ in range(3)]
         weights, rng = cls(shape, *blank, 0), np.random.default_rng(seed)
         for (name, view), bound in zip(weights.views().items(), shape.bounds().values(), strict=True):
             view[...] = rng.uniform(-bound, bound, view.shape)
         return weights
 
-    @staticmethod
-    def n_rows(shape: LinkShape) -> int:
+    @classmethod
+    def n_rows(cls, shape: LinkShape) -> int:
         """Return the number of rows of the flat array."""
-        return -(-sum(math.prod(extents) for extents in shape.arrays().values()) // _WIDTH)
+        return -(-sum(math.prod(extents) for extents in shape.arrays().values()) // cls.width)
 
     def views(self, flat: F32 | None = None) -> Arrays:
         """Return the weights by name, or their gradients, as views of a flat array."""
