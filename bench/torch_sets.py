@@ -51,4 +51,4 @@ def of_texts(path: Path, vectors: str) -> Split:
     Y_test = labels.transform([[label for label in row if label in known] for row in own_test])
     scale = 1 / X.std()
     Y, Y_test = (sparse.csr_array(part, dtype=np.float32) for part in (labels.transform(own), Y_test))
-    return Split(f"{path.name}, {vectors}", scale * X, Y, scale * X_test, Y_test)
+    return Split(f"{path.name}, {Path(vectors).name}", scale * X, Y, scale * X_test, Y_test)
