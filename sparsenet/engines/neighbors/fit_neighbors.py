@@ -186,7 +186,7 @@ def measure_powers(
 
 def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules) -> Neighbors:
     points, labels = get_rows(scratch, "points"), get_rows(scratch, "labels")
-    weights = feature_weights(scratch.get("counts")[0], np.count_nonzero(np.diff(points.indptr)), rarity)
+    weights = feature_weights(scratch.get("counts")[0], int(np.count_nonzero(np.diff(points.indptr))), rarity)
     index: Rows | UnitPoints = UnitPoints(points, weights)
     if not is_dense(points):
         index = _posting_lists(points, get_rows(scratch, "by-feature"), weights, rules)

@@ -62,12 +62,12 @@ class UnitPoints:
 
     def nearest(self, queries: F32, k: int, threads: int) -> tuple[I32, F32]:
         """Return the k vectors of the largest products with each query, and these, by comparing with all."""
-        shape, ids = (len(queries), k), self.ids.astype(np.int32)
+        shape, ids = (len(queries), k), self.ids
         near, products = np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
         for start in range(0, len(ids), POINTS_AT_A_TIME):
             own = ids[start : start + POINTS_AT_A_TIME]
             found, best = exact_topk(queries, self.take(own), np.zeros(len(own), np.float32), k, threads)
-            near, products = np.hstack((near, own[found])), np.hstack((products, best))
+            near, products = np.hstack((near, own.astype(np.int32)[found])), np.hstack((products, best))
             products, near = best_first(products, k, products, near)
         return near, products
 
