@@ -133,7 +133,8 @@ def of_embeddings(n: int, width: int, n_points: int, seed: int) -> Problem:
     """Plant embeddings of labels; the nearest of the training points are sought, and no point is right or wrong."""
     data = embedding_sets.planted(n, width, n // 10, n_points, seed)
     none = examples_of(data.X[:0], np.empty(0, np.int32))
-    return Problem(data.X, np.zeros(n, np.float32), data.X_test, np.full(n_points, -1, np.int32), none)
+    points = data.X_test.copy()  # the original also holds the training points
+    return Problem(data.X, np.zeros(n, np.float32), points, np.full(n_points, -1, np.int32), none)
 
 
 def examples_of(inputs: F32, labels: I32) -> Examples:
