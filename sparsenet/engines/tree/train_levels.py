@@ -64,8 +64,8 @@ def train(
 ) -> None:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    The session has the "points" in its scratch. `levels` has the trained levels and gets the others. `on_level` is called
-    when it has got some. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
+    The session has the "points" in its scratch. `levels` has the trained levels and gets the others; each time,
+    `on_level` is called. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
     """
     squared = squares(points)
     if not np.isfinite(squared).all():

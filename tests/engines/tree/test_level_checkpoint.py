@@ -83,8 +83,8 @@ def test_refuses_the_checkpoint_of_another_run(tmp_path, changes, points, messag
 
 def test_refuses_a_saved_model_and_a_damaged_checkpoint(usual, tmp_path):
     usual.save(tmp_path / "model")
-    with pytest.raises(CheckpointError, match="no checkpoint of a tree"):
-        tree(checkpoint=tmp_path / "model", resume=True)
+    with pytest.raises(FileExistsError, match="holds a model, TreeClassifier, which a checkpoint would replace"):
+        tree(checkpoint=tmp_path / "model")
     tree(checkpoint=tmp_path / "run")
     [data] = (tmp_path / "run").glob("*.safetensors")
     content = np.fromfile(data, np.uint8)
