@@ -987,9 +987,10 @@ class TestCheckpoint:
     def test_resumes_after_the_trained_levels_of_both_trees(self, tmp_path, monkeypatch, network):
         kept, labels = {"checkpoint": tmp_path / "state", "resume": True}, sparse.csr_array(NOISY_Y)
         usual = blend(network=network).fit(NOISY, labels)
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patch:
             patch.setattr(fit_blend, "_combined", stopping)
-            blend(network=network).fit(NOISY, labels, **kept)
+            with pytest.raises(KeyboardInterrupt):
+                blend(network=network).fit(NOISY, labels, **kept)
         assert {path.name for path in tmp_path.glob("state.*")} == {"state.tree", "state.second-tree"}
         monkeypatch.setattr(train_levels, "_train_levels", None)
         found = blend(network=network).fit(NOISY, labels, **kept)
