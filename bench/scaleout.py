@@ -212,12 +212,17 @@ def measure(data: Planted, report: dict[str, Any], repeats: int) -> None:
     report |= record(data)
 
 
-def measure_blend(data: Planted) -> dict[str, float]:
-    """Return the CPU seconds of a blend without network, in this process and on one worker."""
+def measure_blend(data: Planted) -> dict[str, Any]:
+    """Return the CPU seconds of a blend without network, in this process and on one worker, and its longest tasks."""
     blend = partial(BlendClassifier, network="drop")
     _, seconds = trained(blend, data)
     _, own, worker = on_one_process(blend, data)
-    return {"points": data.X.shape[0], "alone": seconds, "one_worker": own + worker, "driver": own}
+    with processes(1) as pool:
+        recorder = Recorder(pool)
+        trained(blend, data, executor=recorder)
+    longest = {task["name"]: task["longest"] for task in summed(recorder.records)}
+    size = {"points": data.X.shape[0], "entries": int(data.X.nnz)}
+    return {**size, "alone": seconds, "one_worker": own + worker, "driver": own, "longest": longest}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
