@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,16 @@ class TestTrain:
             run(*arguments, "--resume")
         assert files(tmp_path / "m") == files(model)
         assert [path.name for path in tmp_path.iterdir()] == ["m"], "the checkpoint is gone"
+
+    def test_training_continues_without_a_default_checkpoint(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "m.checkpoint").touch()
+        arguments = "train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree"
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            said = run(*arguments).stderr
+        assert said.count("training continues without a checkpoint: ") == 1
+        assert files(tmp_path / "m") == files(model)
+        assert "is a file" in fails(*arguments, "--checkpoint")
 
     def test_a_cache_gives_the_same_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
         for _ in range(2):
