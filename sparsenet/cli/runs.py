@@ -41,13 +41,13 @@ def checkpoint_of(model_path: Path) -> Path:
 
 
 def unfinished(model_path: Path) -> Path | None:
-    """Return the checkpoint of a model's interrupted training run, if there is one."""
+    """Return the checkpoint of a model's interrupted training run; None without one."""
     state = checkpoint_of(model_path)
     return state if any(checkpoint_exists(place) for place in _places(state)) else None
 
 
 def remove_checkpoint(model_path: Path) -> None:
-    """Remove the checkpoint of a model's training run, with those of its trees."""
+    """Remove the checkpoint of a model's training run, and the checkpoints of its trees."""
     for place in _places(checkpoint_of(model_path)):
         if checkpoint_exists(place):
             storage.remove(place)

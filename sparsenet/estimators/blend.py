@@ -207,8 +207,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             Called after each batch and epoch of the network.
         checkpoint : directory, optional
             Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
-            integer `random_state`. The levels of the tree are saved next to it: those of ``checkpoint="run"`` in
-            ``run.tree``, and those of a second tree, trained without held-out points, in ``run.second-tree``.
+            integer `random_state`. With ``checkpoint="run"``, the trained levels of the tree are saved in ``run.tree``,
+            and the levels of a tree that is trained without held-out points in ``run.second-tree``.
         resume : bool
             Continue from `checkpoint`, if it exists, and make the neighbors again. With the same data and settings,
             the result equals an uninterrupted run, bit for bit.

@@ -53,7 +53,7 @@ MANY = 128
 #: Maximum features per label in the wide path by default. With a tree, more features gain nothing
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
-#: Checkpoints beside that of the network: of the final tree, and of the one that is trained without the hold-out.
+#: Names of the checkpoints of the final tree, and of a tree that is trained without the hold-out.
 TREES = ("tree", "second-tree")
 
 
