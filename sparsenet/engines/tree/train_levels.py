@@ -18,6 +18,7 @@ from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session, grouped
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
+from sparsenet.engines.tree.tree_memory import TreeMemory
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import F32, I32, I64, U16
 
@@ -26,6 +27,8 @@ OnProgress = Callable[[float], object]
 MAX_RANGES = 1 << 12
 #: A node whose points do not fit into a task reads them in parts of the entries of a task divided by this.
 STREAMED_PARTS = 16
+#: Every `SAMPLED`-th task of a level comes first; the memory of the others is estimated from them.
+SAMPLED = 16
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,15 @@ def train(
     on_progress: OnProgress,
     levels: list[Level],
     on_level: Callable[[], object] = lambda: None,
+    memory: TreeMemory | None = None,
 ) -> None:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
     The session has the "points" in its scratch. `levels` has the trained levels and gets the others; each time,
     `on_level` is called. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
+    `memory` announces the bytes of each step.
     """
+    memory = TreeMemory.of((points, labels), rules, threads) if memory is None else memory
     squared = squares(points)
     if not np.isfinite(squared).all():
         raise ValueError("X contains values whose squares overflow float32: set normalize='rows' or 'columns'")
@@ -87,7 +93,7 @@ def train(
         if known := stage[:n_known]:
             on_progress(sum(plan.beam for plan in known) / sum(beams))
         if rest := stage[n_known:]:
-            levels += _train_levels(session, rest, shape, sum(beams), on_progress)
+            levels += _train_levels(session, rest, shape, levels, memory, sum(beams), on_progress)
             on_level()
         for plan in stage:
             session.scratch.put(f"machines{plan.depth}", *levels[plan.depth].as_tuple())
@@ -106,23 +112,45 @@ def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
 
 
 def _train_levels(
-    session: Session, plans: list[LevelPlan], shape: Shape, beams: int, on_progress: OnProgress
+    session: Session,
+    plans: list[LevelPlan],
+    shape: Shape,
+    above: list[Level],
+    memory: TreeMemory,
+    beams: int,
+    on_progress: OnProgress,
 ) -> list[Level]:
-    """Train levels that do not depend on each other."""
+    """Train levels that do not depend on each other; `above` are the levels before them."""
+    memory.check_routing(above, [(plan.beam, len(shape.children[plan.depth]) - 1) for plan in plans])
     shards = [(plan, shard) for plan in plans for shard in range(plan.n_shards)]
     entries = session.run(route, shards)
-    tasks, shares = [], []
-    for plan in plans:
-        reaching = sum(own for (its, _), own in zip(shards, entries, strict=True) if its is plan)
-        bounds, before = _ranges(len(shape.children[plan.depth]) - 1), np.append(0, np.cumsum(reaching))
+    reaching = [sum(own for (its, _), own in zip(shards, entries, strict=True) if its is plan) for plan in plans]
+    tasks, work, shares = [], [], []
+    for plan, own in zip(plans, reaching, strict=True):
+        bounds, before = _ranges(len(shape.children[plan.depth]) - 1), np.append(0, np.cumsum(own))
         for first, last in grouped(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads):
             tasks.append((plan, int(bounds[first]), int(bounds[last])))
-            shares.append(plan.beam / beams * float((before[last] - before[first]) / max(before[-1], 1)))
-    parts: list[Part] = session.run(train_range, tasks, lambda task: on_progress(shares[task]))
+            work.append(int(before[last] - before[first]))
+            shares.append(plan.beam / beams * work[-1] / max(int(before[-1]), 1))
+    memory.check_training(above, np.concatenate(reaching))
+    sample = set(range(0, len(tasks), SAMPLED))
+    order = sorted(range(len(tasks)), key=lambda task: task not in sample)
+    missing, n_rows = set(sample), 0
+
+    def on_done(at: int, part: Part) -> None:
+        nonlocal n_rows
+        on_progress(shares[order[at]])
+        if order[at] in missing:
+            missing.remove(order[at])
+            n_rows += len(part[1])
+            if not missing:
+                memory.check_training(above, np.concatenate(reaching), sum(work[task] for task in sample), n_rows)
+
+    found = dict(zip(order, session.run(train_range, [tasks[task] for task in order], on_done), strict=True))
     levels = []
     for plan in plans:
         session.scratch.drop(f"arrivals{plan.depth}.")
-        own = [parts.pop(0) for its, *_ in tasks if its is plan]
+        own = [found.pop(task) for task, (its, *_) in enumerate(tasks) if its is plan]
         levels.append(Level(*_joined(own), shape.children[plan.depth]))
     return levels
 
