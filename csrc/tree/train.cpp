@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "../core/split_mix.h"
 #include "../core/threads.h"
@@ -21,11 +22,42 @@ struct NodeProblem {
   std::vector<int64_t> indptr, label_indptr;
   std::vector<int32_t> indices, labels;
   std::vector<float> data, squares, weight;
+  Csr csr{};
+  const float* own_squares = nullptr;
   float positive[kChildren], negative[kChildren];
 
-  void gather(const Csr& points, int64_t n_features, const float* all_squares, const int32_t* reached,
-              const uint16_t* belongs, int64_t n) {
-    places.resize(n_features, kAbsent);
+  void gather(const AllPoints& all, const int32_t* reached, const uint16_t* belongs, int64_t n) {
+    label_indptr.assign(1, 0);
+    labels.clear();
+    for (int64_t i = 0; i < n; ++i) {
+      for (int32_t child = 0; child < kChildren; ++child)
+        if (belongs[i] >> child & 1) labels.push_back(child);
+      label_indptr.push_back(static_cast<int64_t>(labels.size()));
+    }
+    if (is_whole(all, reached, n)) {
+      features.resize(all.n_features);
+      std::iota(features.begin(), features.end(), 0);
+      csr = all.csr;
+      own_squares = all.squares;
+    } else {
+      copy(all, reached, n);
+      csr = {indptr.data(), indices.data(), data.data()};
+      own_squares = squares.data();
+    }
+  }
+
+  // Whether all points reach the node, and a copy of them takes more memory than weights of all features.
+  static bool is_whole(const AllPoints& all, const int32_t* reached, int64_t n) {
+    const int64_t an_entry = sizeof(int32_t) + sizeof(float), a_feature = kChildren * sizeof(float);
+    if (n != all.n || all.csr.indptr[n] * an_entry < all.n_features * a_feature) return false;
+    for (int64_t i = 0; i < n; ++i)
+      if (reached[i] != i) return false;
+    return true;
+  }
+
+  void copy(const AllPoints& all, const int32_t* reached, int64_t n) {
+    const Csr& points = all.csr;
+    places.resize(all.n_features, kAbsent);
     features.clear();
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = points.indptr[reached[i]]; j < points.indptr[reached[i] + 1]; ++j) {
@@ -40,9 +72,7 @@ struct NodeProblem {
     indices.reserve(entries);
     data.reserve(entries);
     indptr.assign(1, 0);
-    label_indptr.assign(1, 0);
     indices.clear();
-    labels.clear();
     data.clear();
     squares.clear();
     for (int64_t i = 0; i < n; ++i) {
@@ -50,11 +80,8 @@ struct NodeProblem {
         indices.push_back(places[points.indices[j]]);
         data.push_back(points.data[j]);
       }
-      for (int32_t child = 0; child < kChildren; ++child)
-        if (belongs[i] >> child & 1) labels.push_back(child);
-      squares.push_back(all_squares[reached[i]]);
+      squares.push_back(all.squares[reached[i]]);
       indptr.push_back(static_cast<int64_t>(indices.size()));
-      label_indptr.push_back(static_cast<int64_t>(labels.size()));
     }
     for (const int32_t feature : features) places[feature] = kAbsent;
   }
@@ -66,8 +93,7 @@ struct NodeProblem {
     node_slacks(own, n, n_children, costs, positive, negative);
     const int64_t n_features = static_cast<int64_t>(features.size());
     weight.assign((n_features + 1) * kChildren, 0.0f);
-    const Csr csr{indptr.data(), indices.data(), data.data()};
-    return {csr, n_features, squares.data(), label_indptr.data(), labels.data(), 0, positive, negative};
+    return {csr, n_features, own_squares, label_indptr.data(), labels.data(), 0, positive, negative};
   }
 };
 
@@ -90,9 +116,7 @@ NodeClassifiers quantize(const NodeProblem& own, float min_weight) {
 
 // The nodes of a level and their points, as `train_nodes` receives them.
 struct Nodes {
-  Csr points;
-  int64_t n_features;
-  const float* squares;
+  AllPoints points;
   NodePoints reached;
   ErrorCosts costs;
   DualRules rules;
@@ -101,7 +125,7 @@ struct Nodes {
   // Gathers the points of a node into `own`, where its training in `n_groups` groups of children keeps its weights.
   DualBlock start(NodeProblem& own, int64_t node, int64_t n_groups) const {
     const int64_t begin = reached.starts[node], n = reached.starts[node + 1] - begin;
-    own.gather(points, n_features, squares, reached.reached + begin, reached.belongs + begin, n);
+    own.gather(points, reached.reached + begin, reached.belongs + begin, n);
     const DualProblem problem = own.start(n, reached.children[node + 1] - reached.children[node], costs);
     return {problem,          n, kChildren, n_groups, {rules.max_epochs, rules.tolerance, split_mix(rules.seed + node)},
             own.weight.data()};
@@ -164,10 +188,10 @@ void node_slacks(const int64_t* own, int64_t n, int64_t n_children, ErrorCosts c
   }
 }
 
-std::vector<NodeClassifiers> train_nodes(Csr points, int64_t n_features, const float* squares, NodePoints node_points,
-                                         ErrorCosts costs, DualRules rules, float min_weight, int threads) {
+std::vector<NodeClassifiers> train_nodes(AllPoints points, NodePoints node_points, ErrorCosts costs, DualRules rules,
+                                         float min_weight, int threads) {
   std::vector<NodeClassifiers> found(node_points.n_nodes);
-  const Nodes nodes{points, n_features, squares, node_points, costs, rules, min_weight};
+  const Nodes nodes{points, node_points, costs, rules, min_weight};
   (threads > node_points.n_nodes ? train_by_groups : train_whole)(nodes, found, threads);
   return found;
 }

@@ -339,12 +339,13 @@ def table() -> tuple[CommandOption, ...]:
             sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
         ),
         flag(
-            "checkpoint", "Save the state of training in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
-            negatable=True, shown="yes, if it can be written", **_network,
+            "checkpoint", "Save the state of training in MODEL.checkpoint for --resume: epochs of a network, also on "
+            "Ctrl-C, and levels of a tree.",
+            negatable=True, shown="yes, if it can be written", **_points,
             refusals={kind: f"a {noun} has no checkpoints" for kind, noun in NOUNS.items()},
         ),
         flag(
-            "resume", "Continue an interrupted run with the same data and options.", default=False, **_network,
+            "resume", "Continue an interrupted run with the same data and options.", default=False, **_points,
             refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
         ),
         flag(
