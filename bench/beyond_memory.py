@@ -159,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=float, default=7200, help="seconds that each training may take")
-    parser.add_argument("--data", help="a folder to write the points to, or one that has them; default: a temporary one")
+    parser.add_argument(
+        "--data", help="a folder to write the points to, or one that has them; default: a temporary one"
+    )
     parser.add_argument("--kill", type=float, help="seconds after which the first training from disk is killed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)

@@ -387,8 +387,9 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "memory_limit", "BYTES", "Memory limit of training, such as 8GB (10^9 bytes each) or 8GiB (2^30). A larger "
-            "network is refused before training; large text features go to temporary files. Reading the data is not "
-            "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
+            "network or tree is refused; large text features go to temporary files. Reading the data is not "
+            "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", panel=MACHINE,
+            kinds=OF_BLENDS | OF_NETWORKS | OF_TEXT | {"tree"},
         ),
         path("cache", "DIR", "Store sparse points there, and train from there. They may exceed memory.", **_points),
         flag(

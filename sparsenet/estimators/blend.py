@@ -60,8 +60,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
     network : ExtremeClassifier, "drop" or None
         The network to train, such as ``ExtremeClassifier(hidden=128)``; None: its defaults; ``"drop"``: no network. A
         copy is trained, `network_`. The blend sets its ``normalize``, ``n_jobs``, ``random_state`` and ``verbose``, and
-        limits ``wide_budget="auto"`` to 256. Its ``time_budget`` and ``memory_limit`` cover the network alone, since
-        the tree is trained first.
+        limits ``wide_budget="auto"`` to 256. Its ``time_budget`` covers the network alone, since the tree is trained
+        first. Its ``memory_limit`` covers tree and neighbors, too.
     tree : TreeClassifier or None
         The tree to train; a copy is trained, `tree_`. Candidates come from twice its beam, which
         ``model.tree_.set_params(beam=...)`` changes.
@@ -206,9 +206,10 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         callbacks : sequence of Callback
             Called after each batch and epoch of the network.
         checkpoint : directory, optional
-            Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
-            integer `random_state`. With ``checkpoint="run"``, the trained levels of the tree are saved in ``run.tree``,
-            and the levels of a tree that is trained without held-out points in ``run.second-tree``.
+            Saves the state of the network's training after an epoch (every few seconds at most), every five minutes of
+            a longer epoch, and on Ctrl-C; needs an integer `random_state`. With ``checkpoint="run"``, the trained
+            levels of the tree are saved in ``run.tree``, and the levels of a tree that is trained without held-out
+            points in ``run.second-tree``.
         resume : bool
             Continue from `checkpoint`, if it exists, and make the neighbors again. With the same data and settings,
             the result equals an uninterrupted run, bit for bit.
@@ -239,6 +240,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             candidates=self._given_candidates(),
             time_budget=self.time_budget,
             verbose=optional(switch, "verbose", self.verbose),
+            memory_limit=tree._memory_limit(),
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:

@@ -252,7 +252,6 @@ class TestRefused:
             (["--sampler", "random"], "--sampler: has no effect on a tree: it is for --method blend or network"),
             (["--loss", "bce"], "--loss: has no effect on a tree: it is for --method blend or network"),
             (["--patience", 3], "--patience: has no effect on a tree: it is for --method network"),
-            (["--memory-limit", "1GB"], "--memory-limit: has no effect on a tree: it is for --method blend or network"),
             (["--time-budget", 3], "--time-budget: has no effect on a tree: it is for --method blend or network"),
             (["--compact"], "--compact: the weights of a tree already have 8 bits"),
             (["--word-ngrams", 2], "--word-ngrams: is for text, and this file holds sparse points"),

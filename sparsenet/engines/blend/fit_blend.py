@@ -62,7 +62,7 @@ TREES = ("tree", "second-tree")
 class BlendOptions:
     """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen.
 
-    `n_neighbors` training points vote.
+    `n_neighbors` training points vote. `memory_limit` holds without a network, or with one that has no limit.
     """
 
     rules: Rules
@@ -70,6 +70,7 @@ class BlendOptions:
     candidates: int | None
     time_budget: float | None
     verbose: bool | None
+    memory_limit: int | None = None
     n_neighbors: int = 50
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
@@ -135,15 +136,17 @@ def fit_and_measure(
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
     held = {**(held or {}), "points": own_bytes(points, shared)}
-    limit = None if network_options is None else network_options.memory_limit
+    limit = options.memory_limit if network_options is None else network_options.memory_limit or options.memory_limit
+    about_memory: dict[str, Any] = {"held": held, "memory_limit": limit}
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
-    check_parts_fit(points, held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
+    check_parts_fit(points, beam=options.rules.wrong_ways, k=k, shown=alone, **about_memory)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
     kept: list[dict[str, Any]] = [{}, {}]
     if checkpoint is not None:
         kept = [{"checkpoint": beside(checkpoint, name), "resume": resume} for name in TREES]
-    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **kept[0], **how)
+    tree_options = {"verbose": verbose, "runner": runner, **how, **about_memory}
+    tree = fit_tree.fit(own_points, options.rules, **kept[0], **tree_options)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         loaded_points = loaded(points[0]), points[1]

@@ -78,11 +78,21 @@ class Checkpoint:
         The network that is trained.
     seconds : float
         Minimum seconds between two writes: after each of many short epochs, writing would take longer than training.
+    seconds_within : float
+        Minimum seconds before a write within an epoch: the most that a killed run loses.
     """
 
-    def __init__(self, place: str | os.PathLike[str] | None, network: Network, *, seconds: float = 5.0) -> None:
+    def __init__(
+        self,
+        place: str | os.PathLike[str] | None,
+        network: Network,
+        *,
+        seconds: float = 5.0,
+        seconds_within: float = 300.0,
+    ) -> None:
         self._place = CheckpointPlace(place)
-        self._network, self._seconds, self._saved_at = network, seconds, -math.inf
+        self._network, self._seconds, self._seconds_within = network, seconds, seconds_within
+        self._began, self._saved_at = time.perf_counter(), -math.inf
         if place is not None:
             _check_resumable(network)
             self._place.prepare()  # rather than fail after the first epoch
@@ -90,6 +100,10 @@ class Checkpoint:
     def is_due(self) -> bool:
         """Return whether enough time has passed since the last write."""
         return time.perf_counter() - self._saved_at >= self._seconds
+
+    def is_due_within_epoch(self) -> bool:
+        """Return whether a killed run would lose too much."""
+        return time.perf_counter() - max(self._saved_at, self._began) >= self._seconds_within
 
     def save(self, state: RunState, fingerprint: Callable[[], dict[str, Any]]) -> None:
         """Write the state of the run, if there is a directory."""
