@@ -1,4 +1,4 @@
-"""The comparison of output layers for PyTorch, and that of a sentence encoder."""
+"""Comparisons of output layers for PyTorch and of ways to use a sentence encoder."""
 
 import json
 import random
