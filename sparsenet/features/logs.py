@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +30,8 @@ AUTO = "auto"
 class LogColumns:
     """Names of the columns of a log; `time` and `weight` may be None, and `time` may be "auto".
 
-    With `by_position`, the names are positions in a CSV or TSV file without a header. `file` is how the training log
-    was read, for further files.
+    `features` are further columns. With `by_position`, the names are positions in a CSV or TSV file without a header.
+    `file` is how the training log was read, for further files.
     """
 
     user: str = "user"
@@ -40,11 +40,14 @@ class LogColumns:
     weight: str | None = None
     by_position: bool = False
     file: LearntFile = NO_FILE
+    features: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
+    def of(cls, user: Any, item: Any, time: Any, weight: Any, features: Sequence[Any] = ()) -> LogColumns:
         """Check the names of columns, or their positions, which all must be then."""
         names = {"user": user, "item": item, "time": time, "weight": weight}
+        further = {f"event_features[{i}]": name for i, name in enumerate(features)}
+        names |= further
         for argument, name in names.items():
             refuse_values(argument, name, "log")
         positions = [_is_position(name) for name in names.values() if name not in (None, AUTO)]
@@ -52,16 +55,17 @@ class LogColumns:
             may_be_none = name is None and argument in ("time", "weight")
             if not (isinstance(name, str) or _is_position(name) or may_be_none):
                 raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
+        which = "user, item, time and weight" + (" and event_features" if features else "")
         if any(positions):
             names["time"] = None if time == AUTO else time
             if not all(positions):
-                raise ValueError(f"user, item, time and weight must all be names or all positions, got {names}")
+                raise ValueError(f"{which} must all be names or all positions, got {names}")
         given = [str(name) for name in names.values() if name is not None]
         repeated = first_repeated(given)
         if repeated is not None:
-            raise ValueError(f"user, item, time and weight must be different columns, got {repeated!r} twice")
-        user, item, time, weight = (None if name is None else str(name) for name in names.values())
-        return cls(user, item, time, weight, any(positions))
+            raise ValueError(f"{which} must be different columns, got {repeated!r} twice")
+        user, item, time, weight = (None if name is None else str(name) for name in (user, item, names["time"], weight))
+        return cls(user, item, time, weight, any(positions), features=tuple(map(str, features)))
 
     def like_training(self, log: Any, file: LogFile) -> LogFile:
         """Return how to read a file: as the training file was read, unless `file` has other options."""
@@ -78,13 +82,14 @@ class LogColumns:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields in types of JSON."""
-        return {**vars(self), "file": self.file.as_json()}
+        return {**vars(self), "file": self.file.as_json(), "features": list(self.features)}
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> LogColumns:
         """Check the result of `as_json`, also of older models, which have no file."""
-        columns = cls(**{**found, "file": LearntFile.of_json(found.get("file"))})
-        cls.of(columns.user, columns.item, columns.time, columns.weight)
+        further = {"file": LearntFile.of_json(found.get("file")), "features": tuple(found.get("features", ()))}
+        columns = cls(**{**found, **further})
+        cls.of(columns.user, columns.item, columns.time, columns.weight, columns.features)
         boolean("by_position", columns.by_position)
         return columns
 
@@ -95,7 +100,8 @@ class LogColumns:
     def given(self) -> dict[str, str]:
         """Return the arguments by the name of their column, without a time that is yet to be found."""
         found = self.names() | ({"time": None} if self.time == AUTO else {})
-        return {name: argument for argument, name in found.items() if name is not None}
+        own = {name: argument for argument, name in found.items() if name is not None}
+        return own | dict.fromkeys(self.features, "event_features")
 
     def wanted(self) -> list[str]:
         """Return the columns to read."""
