@@ -886,7 +886,7 @@ def learn_stream(
     - context_items, context_counts (N + P, S): the successors of each item and of P pairs of items, with decayed
       counts, in any order; -1: none. context_keys (P,): ``last << 32 | before``; -1: none.
     - popular (4, C): the items with the highest decayed count for each half-life; -1: none.
-    - clock (3,): the number of events, the first time and the last one. rates (14,): numbers that
+    - clock (3,): the number of events, the first time and the last one. rates (5,): numbers that
       `sparsenet.temporal.stream_rules.StreamRates` describes.
 
     Ranker of F = 37 + 2 (I + E) features: weights and squares (F + 2, u) are the hidden units, their biases and the

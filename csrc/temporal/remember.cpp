@@ -27,12 +27,13 @@ void raise_level(const StreamState& state, int64_t item, int64_t column, double 
 }
 
 // Adds 1 to the decayed count of a successor, which replaces the lowest one if it is new.
-void count_successor(const StreamState& state, int64_t row, int32_t item, double keep) {
+void count_successor(const StreamState& state, int64_t row, int32_t item) {
   int32_t* items = state.context_items + row * state.n_successors;
   float* counts = state.context_counts + row * state.n_successors;
+  const float keep = static_cast<float>(state.rates.keep_counts);
   int64_t at = -1, low = 0;
   for (int64_t s = 0; s < state.n_successors; ++s) {
-    counts[s] *= static_cast<float>(keep);
+    counts[s] *= keep;
     if (items[s] == item) at = s;
     if (counts[s] < counts[low]) low = s;
   }
@@ -52,7 +53,7 @@ void leave(const StreamState& state, int64_t user, int32_t item) {
   items[1] = item;
   state.pair_counts[user * state.history * kPairCounts + kLastRun] = static_cast<float>(run);
   run = 0;
-  count_successor(state, last, item, state.rates.keep_first);
+  count_successor(state, last, item);
   if (before < 0) return;
   const int64_t row = pair_row(state, last, before);
   int64_t& key = state.context_keys[row - state.n_items];
@@ -61,7 +62,7 @@ void leave(const StreamState& state, int64_t user, int32_t item) {
     std::fill_n(state.context_items + row * state.n_successors, state.n_successors, -1);
     std::fill_n(state.context_counts + row * state.n_successors, state.n_successors, 0.0f);
   }
-  count_successor(state, row, item, state.rates.keep_second);
+  count_successor(state, row, item);
 }
 
 // Moves the item to the front of the user's history, gives it the features of an event, and returns whether it was
@@ -129,16 +130,16 @@ void remember(const StreamState& state, int64_t user, int32_t item, double time,
     values[kGap] = (time - state.clock[1]) / std::max(events, 1.0);
     values[kNovelty] = values[kRepeats] = 0.5;
   } else {
-    values[kGap] += rates.gap_rate * (time - values[kLast] - values[kGap]);
-    values[kRepeats] += rates.user_rate * ((is_again ? 1.0 : 0.0) - values[kRepeats]);
+    values[kGap] += rates.average_rate * (time - values[kLast] - values[kGap]);
+    values[kRepeats] += rates.average_rate * ((is_again ? 1.0 : 0.0) - values[kRepeats]);
   }
   if (last >= 0) {
     double& repeats = values_of(state, last)[kItemRepeats];
-    repeats += rates.item_rate * ((is_again ? 1.0 : 0.0) - repeats);
+    repeats += rates.average_rate * ((is_again ? 1.0 : 0.0) - repeats);
     if (!is_again) leave(state, user, item);
   }
   const bool is_known = bring_to_front(state, user, item, features);
-  if (!is_first) values[kNovelty] += rates.user_rate * ((is_known ? 0.0 : 1.0) - values[kNovelty]);
+  if (!is_first) values[kNovelty] += rates.average_rate * ((is_known ? 0.0 : 1.0) - values[kNovelty]);
   if (!is_known) raise_level(state, item, kHalfLives, state.half_lives[1]);
   state.item_counts[item] += 1;
   float* pair = state.pair_counts + user * state.history * kPairCounts;

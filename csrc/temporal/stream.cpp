@@ -78,10 +78,10 @@ class Query {
   }
 
   void standardize() {
-    const double prior = state_.rates.prior, n = ranker_.moments[2 * width_] + prior;
+    const double n = ranker_.moments[2 * width_] + 1;  // as if one candidate of variance 1 had been there
     for (int64_t f = 0; f < width_; ++f) {
       const double mean = ranker_.moments[2 * f] / n;
-      const double variance = (ranker_.moments[2 * f + 1] + prior) / n - mean * mean;
+      const double variance = (ranker_.moments[2 * f + 1] + 1) / n - mean * mean;
       shift_[f] = static_cast<float>(mean);
       scale_[f] = static_cast<float>(1 / std::sqrt(std::max(variance, state_.rates.least_variance)));
     }
@@ -108,8 +108,7 @@ class Query {
     to_shares();
     scores_[right] -= 1;
     const StreamRates& rates = state_.rates;
-    const RankerStep how = {static_cast<float>(rates.learning_rate), static_cast<float>(rates.first_square),
-                            static_cast<float>(rates.keep_squares), static_cast<float>(rates.negligible)};
+    const RankerStep how = {static_cast<float>(rates.learning_rate), static_cast<float>(rates.negligible)};
     kernels().ranker_step(features_.data(), hidden_.data(), scores_.data(), count_, width_, ranker_.n_units, how,
                           ranker_.weights, ranker_.squares, gradient, slope);
   }
@@ -160,15 +159,13 @@ class Query {
     for (int64_t s = 0; s < state_.n_successors; ++s) {
       if (items[s] < 0) continue;
       float* x = logs_.data() + find(items[s]) * kLogs + column;
-      x[0] = static_cast<float>(state_.rates.count_scale) * counts[s];
-      if (has_shares) x[1] = static_cast<float>(state_.rates.share_scale) * (counts[s] / (total + 1.0f));
+      x[0] = counts[s];
+      if (has_shares) x[1] = counts[s] / (total + 1.0f);
     }
     return total;
   }
 
-  double level(double own, double half_life) const {
-    return std::max(0.0, own - state_.clock[0] / half_life + state_.rates.lowest_level);
-  }
+  double level(double own, double half_life) const { return std::max(0.0, own - state_.clock[0] / half_life); }
 
   // Writes the features of items and events behind the others: of the candidate, and times the mean of the history;
   // of the user's latest event with the candidate, and of the latest event of all.

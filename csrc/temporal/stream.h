@@ -15,9 +15,7 @@ constexpr int64_t kMostCandidates = 128;
 
 // The numbers of `StreamRules.rates` in sparsenet/temporal/stream_rules.py, which has their meaning.
 struct StreamRates {
-  double gap_rate, user_rate, item_rate, keep_first, keep_second;
-  double count_scale, share_scale, lowest_level, prior, least_variance;
-  double learning_rate, first_square, keep_squares, negligible;
+  double average_rate, keep_counts, least_variance, learning_rate, negligible;
 };
 constexpr int64_t kRates = sizeof(StreamRates) / sizeof(double);
 

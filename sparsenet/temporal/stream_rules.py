@@ -15,35 +15,22 @@ class StreamRates:
 
     Attributes
     ----------
-    gap_rate, user_rate, item_rate : float
-        How far an average goes to a new value: the gaps of a user, its repeats and new items, the repeats of an item.
-    keep_first, keep_second : float
-        How much of the counts of an item's successors remains at each successor, and of two items' successors.
-    count_scale, share_scale : float
-        Counts and shares of successors are multiplied by these before the logarithm.
-    lowest_level : float
-        A decayed count of 2 to the power of minus this, or less, is level 0.
-    prior, least_variance : float
-        Candidates of variance 1 that each feature has seen before the first, and the least variance to divide by.
-    learning_rate, first_square, keep_squares : float
-        Adagrad: the rate, the first sum of squares, and how much of it remains at each event.
+    average_rate : float
+        How far a running average goes to a new value: ten values or so tell what a user does.
+    keep_counts : float
+        How much of the counts of successors remains at each further one: links may change.
+    least_variance : float
+        The least variance of a feature: a flag that is rarely set is multiplied by 32 at most.
+    learning_rate : float
+        The rate of Adagrad.
     negligible : float
-        Gradients of a score below this are skipped.
+        A candidate whose score has a smaller gradient is skipped, as most are: that saves a tenth of the time.
     """
 
-    gap_rate: float = 0.2
-    user_rate: float = 0.1
-    item_rate: float = 0.02
-    keep_first: float = 0.98
-    keep_second: float = 0.9
-    count_scale: float = 16.0
-    share_scale: float = 32.0
-    lowest_level: float = 3.0
-    prior: float = 100.0
+    average_rate: float = 0.1
+    keep_counts: float = 0.98
     least_variance: float = 1e-3
     learning_rate: float = 0.05
-    first_square: float = 0.01
-    keep_squares: float = 0.9999
     negligible: float = 1e-4
 
     def as_array(self) -> F64:

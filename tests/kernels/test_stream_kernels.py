@@ -178,7 +178,7 @@ def test_native_agrees_with_numba(refresh: int, widths: tuple[int, int]) -> None
 @pytest.mark.parametrize("rate", [field.name for field in dataclasses.fields(StreamRates)])
 def test_each_rate_means_the_same_in_both_kernels(rate: str) -> None:
     usual, log = StreamRules(), events(100)
-    rules = StreamRules(rates=dataclasses.replace(usual.rates, **{rate: 0.7 * getattr(usual.rates, rate) + 0.1}))
+    rules = StreamRules(rates=dataclasses.replace(usual.rates, **{rate: 0.7 * getattr(usual.rates, rate) + 0.2}))
     arrays = [blank(rules=own) for own in (rules, rules, usual)]
     for own, name in zip(arrays, ("sparsenet._core", "sparsenet.kernels.numba", "sparsenet._core"), strict=True):
         learn(importlib.import_module(name), own, log)

@@ -17,14 +17,11 @@ from sparsenet.kernels.numba.numba_stream_features import (
     slot_of,
 )
 from sparsenet.kernels.numba.numba_stream_state import (
-    FIRST_SQUARE,
     HALF_LIVES,
     ITEM_LEVELS,
-    KEEP_SQUARES,
     LEARNING_RATE,
     LEAST_VARIANCE,
     NEGLIGIBLE,
-    PRIOR,
     StreamState,
     receive,
     remember,
@@ -205,12 +202,12 @@ def _scratch(state: StreamState, ranker: StreamRanker) -> StreamScratch:
 @jit
 def _standardize(state: StreamState, ranker: StreamRanker, scratch: StreamScratch) -> None:
     """Compute the mean and the inverse standard deviation of each feature."""
-    n_features, prior, least = len(scratch.shift), state.rates[PRIOR], state.rates[LEAST_VARIANCE]
-    n = ranker.moments[n_features, 0] + prior
+    n_features, least = len(scratch.shift), state.rates[LEAST_VARIANCE]
+    n = ranker.moments[n_features, 0] + 1  # as if one candidate of variance 1 had been there
     for f in range(n_features):
         mean = ranker.moments[f, 0] / n
         scratch.shift[f] = mean
-        scratch.scale[f] = 1 / math.sqrt(max((ranker.moments[f, 1] + prior) / n - mean * mean, least))
+        scratch.scale[f] = 1 / math.sqrt(max((ranker.moments[f, 1] + 1) / n - mean * mean, least))
 
 
 @jit
@@ -273,8 +270,7 @@ def _step(
 ) -> None:
     """Take a step of Adagrad on the cross-entropy of the right candidate."""
     weights, squares = ranker.weights, ranker.squares
-    rate, start = np.float32(rates[LEARNING_RATE]), np.float32(rates[FIRST_SQUARE])
-    keep, negligible = np.float32(rates[KEEP_SQUARES]), np.float32(rates[NEGLIGIBLE])
+    rate, negligible = np.float32(rates[LEARNING_RATE]), np.float32(rates[NEGLIGIBLE])
     n_features, n_units = len(scratch.shift), weights.shape[1]
     gradient[:] = 0
     _to_shares(scratch, count)
@@ -293,8 +289,8 @@ def _step(
     for f in range(n_features + 2):
         for u in range(n_units):
             g = gradient[f, u]
-            squares[f, u] = keep * squares[f, u] + g * g
-            weights[f, u] -= rate * g / math.sqrt(squares[f, u] + start)
+            squares[f, u] += g * g
+            weights[f, u] -= rate * g / math.sqrt(squares[f, u] + np.float32(1))
 
 
 @jit

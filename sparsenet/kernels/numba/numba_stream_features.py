@@ -10,7 +10,6 @@ import numpy as np
 from sparsenet.kernels.numba.numba_common import jit
 from sparsenet.kernels.numba.numba_stream_state import (
     COUNT,
-    COUNT_SCALE,
     EVENTS,
     GAP,
     HALF_LIVES,
@@ -22,12 +21,10 @@ from sparsenet.kernels.numba.numba_stream_state import (
     ITEM_USER,
     LAST,
     LAST_RUN,
-    LOWEST_LEVEL,
     NOVELTY,
     RECEIVED,
     REPEATS,
     RUN,
-    SHARE_SCALE,
     USER_EVENTS,
     WAS_RECEIVED,
     StreamState,
@@ -99,8 +96,8 @@ def gather(state: StreamState, user: int, scratch: StreamScratch) -> tuple[int, 
 
 @jit
 def _level(state: StreamState, level: float, half_life: float) -> float:
-    """Return the logarithm of a decayed count, above that of the lowest one."""
-    return float(max(0.0, level - state.clock[0] / half_life + state.rates[LOWEST_LEVEL]))
+    """Return the logarithm of a decayed count; those below 1 are not told apart."""
+    return float(max(0.0, level - state.clock[0] / half_life))
 
 
 @jit
@@ -112,10 +109,9 @@ def _mark_successors(state: StreamState, row: int, scratch: StreamScratch, colum
     for s in range(state.context_items.shape[1]):
         if state.context_items[row, s] >= 0:
             candidate = scratch.table[slot_of(scratch, state.context_items[row, s])]
-            scratch.features[candidate, column] = np.float32(state.rates[COUNT_SCALE]) * state.context_counts[row, s]
+            scratch.features[candidate, column] = state.context_counts[row, s]
             if column == 9:
-                share = state.context_counts[row, s] / (total + np.float32(1))
-                scratch.features[candidate, column + 1] = np.float32(state.rates[SHARE_SCALE]) * share
+                scratch.features[candidate, column + 1] = state.context_counts[row, s] / (total + np.float32(1))
     return float(total)
 
 

@@ -18,9 +18,7 @@ COUNT, USER_EVENTS, ITEM_EVENTS, LAST_RUN, RECEIVED, WAS_RECEIVED = range(6)
 ITEM_LAST, ITEM_EVENT, ITEM_USER, ITEM_REPEATS, ITEM_LEVELS = range(5)
 HALF_LIVES = 4
 # Places in rates.
-GAP_RATE, USER_RATE, ITEM_RATE, KEEP_FIRST, KEEP_SECOND = range(5)
-COUNT_SCALE, SHARE_SCALE, LOWEST_LEVEL, PRIOR, LEAST_VARIANCE = range(5, 10)
-LEARNING_RATE, FIRST_SQUARE, KEEP_SQUARES, NEGLIGIBLE = range(10, 14)
+AVERAGE_RATE, KEEP_COUNTS, LEAST_VARIANCE, LEARNING_RATE, NEGLIGIBLE = range(5)
 
 
 class StreamState(NamedTuple):
@@ -81,11 +79,11 @@ def _raise_level(state: StreamState, item: int, column: int, half_life: float) -
 
 
 @jit
-def _count_successor(state: StreamState, row: int, item: int, keep: float) -> None:
+def _count_successor(state: StreamState, row: int, item: int) -> None:
     """Add 1 to the decayed count of a successor, which replaces the lowest one if it is new."""
     at, low = -1, 0
     for s in range(state.context_items.shape[1]):
-        state.context_counts[row, s] *= np.float32(keep)
+        state.context_counts[row, s] *= np.float32(state.rates[KEEP_COUNTS])
         if state.context_items[row, s] == item:
             at = s
         if state.context_counts[row, s] < state.context_counts[row, low]:
@@ -103,7 +101,7 @@ def _leave(state: StreamState, user: int, item: int) -> None:
     state.pair_items[user, 0, 1] = item
     state.pair_counts[user, 0, LAST_RUN] = state.user_values[user, RUN]
     state.user_values[user, RUN] = 0
-    _count_successor(state, last, item, state.rates[KEEP_FIRST])
+    _count_successor(state, last, item)
     before = state.pair_items[user, 1, 0] if state.pair_items.shape[1] > 1 else -1
     if before >= 0:
         row = context_of(state, last, before)
@@ -111,7 +109,7 @@ def _leave(state: StreamState, user: int, item: int) -> None:
         if state.context_keys[slot] != key_of(last, before):
             state.context_keys[slot] = key_of(last, before)
             state.context_items[row], state.context_counts[row] = -1, 0
-        _count_successor(state, row, item, state.rates[KEEP_SECOND])
+        _count_successor(state, row, item)
 
 
 @jit
@@ -140,19 +138,19 @@ def remember(state: StreamState, user: int, item: int, time: float, features: F3
     last = state.pair_items[user, 0, 0]
     is_again = last == item
     if values[EVENTS] > 0:
-        values[GAP] += state.rates[GAP_RATE] * (time - values[LAST] - values[GAP])
-        values[REPEATS] += state.rates[USER_RATE] * (is_again - values[REPEATS])
+        values[GAP] += state.rates[AVERAGE_RATE] * (time - values[LAST] - values[GAP])
+        values[REPEATS] += state.rates[AVERAGE_RATE] * (is_again - values[REPEATS])
     else:
         values[GAP] = (time - state.clock[1]) / max(events, 1.0)
         values[NOVELTY] = values[REPEATS] = 0.5
     if last >= 0:
         repeats = state.item_values[last, ITEM_REPEATS]
-        state.item_values[last, ITEM_REPEATS] = repeats + state.rates[ITEM_RATE] * (is_again - repeats)
+        state.item_values[last, ITEM_REPEATS] = repeats + state.rates[AVERAGE_RATE] * (is_again - repeats)
         if not is_again:
             _leave(state, user, item)
     is_known = _bring_to_front(state, user, item, features)
     if values[EVENTS] > 0:
-        values[NOVELTY] += state.rates[USER_RATE] * ((not is_known) - values[NOVELTY])
+        values[NOVELTY] += state.rates[AVERAGE_RATE] * ((not is_known) - values[NOVELTY])
     if not is_known:
         _raise_level(state, item, HALF_LIVES, state.half_lives[1])
     state.item_counts[item] += 1
