@@ -336,6 +336,29 @@ def search_cells(
     `out_scanned` (n,) counts the entries scanned.
     """
 
+def nearest_in_cells(
+    queries: F32,
+    centroids: I8,
+    centroid_scales: F32,
+    lengths: F32,
+    starts: I64,
+    codes: I8,
+    scales: F32,
+    n_probes: int,
+    out_positions: I32,
+    out_scores: F32,
+    out_scanned: I64,
+    threads: int,
+) -> None:
+    """Find for each query (n, h) the k vectors of the largest products in the nearest cells.
+
+    The arguments are those of `search_cells`, but entry j of cell c is the vector ``lengths[c] * centroid[c] +
+    scales[j] * codes[j]``. Products are computed from these bytes and the query in up to 16 bits.
+
+    `out_positions` and `out_scores` (n, k) are positions of entries and their products, best first, ties by position;
+    missing positions are -1, with a score of minus infinity.
+    """
+
 def wide_scores(
     indptr: I64,
     indices: I32,
@@ -887,7 +910,7 @@ def learn_stream(
       counts, in any order; -1: none. context_keys (P,): ``last << 32 | before``; -1: none.
     - popular (4, C): the items with the highest decayed count for each half-life; -1: none.
     - clock (3,): the number of events, the first time and the last one. rates (5,): numbers that
-      `sparsenet.temporal.stream_rules.StreamRates` describes.
+      `sparsenet.temporal.ranking.stream_rules.StreamRates` describes.
 
     Ranker of F = 37 + 2 (I + E) features: weights and squares (F + 2, u) are the hidden units, their biases and the
     output; moments (F + 1, 2) the sums of each feature and of its square, and in the last row the number of candidates.

@@ -13,7 +13,7 @@ constexpr int64_t kClock = 3;                        // events, the first and th
 constexpr int64_t kStreamFeatures = 37;              // without those of events and items
 constexpr int64_t kMostCandidates = 128;
 
-// The numbers of `StreamRules.rates` in sparsenet/temporal/stream_rules.py, which has their meaning.
+// The numbers of `StreamRules.rates` in sparsenet/temporal/ranking/stream_rules.py, which has their meaning.
 struct StreamRates {
   double average_rate, keep_counts, least_variance, learning_rate, negligible;
 };

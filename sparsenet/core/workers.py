@@ -190,7 +190,7 @@ class _PoolSession:
                     continue
                 found[at] = future.result().value_from(_about())
                 if on_done is not None:
-                    on_done(at)
+                    on_done(at, found[at])
         except BaseException:
             self._pool.stop(list(tasks.unfinished), self.scratch.folder)
             raise

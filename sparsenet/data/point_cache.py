@@ -7,7 +7,6 @@ be recognised, is written again at each call.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sized
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet.core.matrices import check_pointers, check_structure
+from sparsenet.core.memory import release_pages
 from sparsenet.core.progress import parts_done
 from sparsenet.core.validation import check_features
 from sparsenet.data.arrays import RowArrays
@@ -137,7 +137,7 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
     for array in arrays:
         for part in _parts(array):
             digest.update(np.ascontiguousarray(part).data)
-            _release(array)
+            release_pages(array)
     about = {"sha256": digest.hexdigest()}
     place = Path(folder) / f"matrix-{about['sha256'][:16]}.points"
     if not place.exists():
@@ -147,7 +147,7 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
                 append(writer, X[begin : begin + n_rows], f"rows from {begin} of X on")
                 on_rows(min(n_rows, X.shape[0] - begin))
                 for array in arrays:
-                    _release(array)
+                    release_pages(array)
             writer.finish(X.shape[1], is_dense=not is_sparse, about=about)
     return StoredPoints(place)
 
@@ -230,13 +230,3 @@ def _length(each: Any) -> int:
 def _parts(array: NDArray[Any]) -> Iterable[NDArray[Any]]:
     n = max(NUMBERS_AT_A_TIME * len(array) // max(array.size, 1), 1)
     return (array[begin : begin + n] for begin in range(0, len(array), n))
-
-
-def _release(array: Any) -> None:
-    """Give pages of a read-only mapping back to the system, so that a mapped matrix does not fill memory."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return
-        array = array.base
-    if isinstance(array, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        array.madvise(mmap.MADV_DONTNEED)

@@ -21,7 +21,7 @@ from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, InterruptedBlend, fit
 from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.blend.network_part import TRAINED_FOR
-from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD
+from sparsenet.engines.neighbors.fit_neighbors import BYTES_A_FEATURE, BYTES_HELD
 from sparsenet.engines.network.options import NetworkOptions, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.network.training import Callback

@@ -157,7 +157,8 @@ class ExtremeHead(HeadState):
 
     def _set_up(self, output: SampledOutput, counts: NDArray[np.int64], seed: int, n_jobs: int | None) -> None:
         """Take over an initialised output layer; its weights become buffers."""
-        self.seed, self.n_jobs = seed, n_jobs
+        # Counting CPUs reads files of the system, which takes longer than small batches: once is enough.
+        self.seed, self.n_jobs, self.threads = seed, n_jobs, n_jobs or default_threads()
         self._output, self._counts, self._gradients = output, counts, Gradients()
         self.steps = self._batches = 0
         output.prepare(counts, self.threads)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet.temporal.stream_arrays import StreamArrays
-from sparsenet.temporal.stream_rules import RULES, StreamRates, StreamRules
+from sparsenet.temporal.ranking.stream_arrays import StreamArrays
+from sparsenet.temporal.ranking.stream_rules import RULES, StreamRates, StreamRules
 from tests.support.backends import has_extension
 
 N_USERS, N_ITEMS = 12, 15

@@ -31,6 +31,7 @@ from sparsenet.engines.blend.combination import (
     precision_of,
 )
 from sparsenet.engines.blend.fitted_blend import FEW, FittedBlend
+from sparsenet.engines.neighbors import fit_neighbors
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import InterruptedFit
@@ -140,7 +141,7 @@ def fit_and_measure(
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         loaded_points = loaded(points[0]), points[1]
-        neighbors, choices = Neighbors.learn(*loaded_points, k, seed=seed, threads=threads, runner=runner)
+        neighbors, choices = fit_neighbors.fit(*loaded_points, k, seed=seed, threads=threads, runner=runner)
         del loaded_points
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
@@ -269,7 +270,7 @@ def _combined(
         found = propose(parts, features, n, k=k, beam=beam, threads=threads, weights=weights)
         return found, found.hits(truth)
 
-    if neighbors.is_sparse:
+    if neighbors.postings is not None:
         tried: dict[int, tuple[Rows, tuple[Candidates, Bools]]] = {}
 
         def precision(most: int) -> F64:

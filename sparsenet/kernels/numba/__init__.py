@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparsenet.kernels.numba.numba_blend import rank_blend
-from sparsenet.kernels.numba.numba_cells import search_cells
+from sparsenet.kernels.numba.numba_cells import nearest_in_cells, search_cells
 from sparsenet.kernels.numba.numba_dual import dual_pass, dual_train, shuffle_order
 from sparsenet.kernels.numba.numba_inference import predict_topk
 from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
@@ -56,6 +56,7 @@ __all__ = [
     "lsh_query_each",
     "lsh_query_shared",
     "matmul",
+    "nearest_in_cells",
     "nearest_points",
     "neighbor_votes",
     "node_slacks",

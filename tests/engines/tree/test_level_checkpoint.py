@@ -18,32 +18,32 @@ def usual():
 @pytest.fixture
 def trained(monkeypatch):
     """Return the depths of the levels that are trained."""
-    depths, train = [], train_levels._train_level
+    depths, train = [], train_levels._train_levels
 
-    def counted(session, plan, *rest):
-        depths.append(plan.depth)
-        return train(session, plan, *rest)
+    def counted(session, plans, *rest):
+        depths.extend(plan.depth for plan in plans)
+        return train(session, plans, *rest)
 
-    monkeypatch.setattr(train_levels, "_train_level", counted)
+    monkeypatch.setattr(train_levels, "_train_levels", counted)
     return depths
 
 
 def interrupted(place, at):
     """Press Ctrl-C before a level is trained."""
-    train = train_levels._train_level
+    train = train_levels._train_levels
 
-    def stopping(session, plan, *rest):
-        if plan.depth == at:
+    def stopping(session, plans, *rest):
+        if plans[0].depth == at:
             raise KeyboardInterrupt
-        return train(session, plan, *rest)
+        return train(session, plans, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_levels, "_train_level", stopping)
+        patch.setattr(train_levels, "_train_levels", stopping)
         with pytest.raises(KeyboardInterrupt):
             tree(checkpoint=place)
 
 
-@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("at", [0, 2])  # the first two levels are trained together
 def test_resumes_after_the_last_level(usual, trained, tmp_path, at):
     interrupted(tmp_path / "run", at)
     trained.clear()

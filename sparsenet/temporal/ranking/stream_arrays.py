@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays, Bools
-from sparsenet.temporal.stream_rules import RULES, StreamRules
+from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules
 
 #: The longest history that the kernels take.
 MAX_HISTORY = 48

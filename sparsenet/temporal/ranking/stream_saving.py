@@ -19,10 +19,17 @@ from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 from sparsenet.storage.strings import pack_strings, unpack_strings
-from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_slots import NameSlots
-from sparsenet.temporal.stream import Stream
-from sparsenet.temporal.stream_arrays import ITEM_USER, MAX_HISTORY, OF_CONTEXTS, OF_ITEMS, OF_USERS, StreamArrays
+from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
+from sparsenet.temporal.ranking.stream import Stream
+from sparsenet.temporal.ranking.stream_arrays import (
+    ITEM_USER,
+    MAX_HISTORY,
+    OF_CONTEXTS,
+    OF_ITEMS,
+    OF_USERS,
+    StreamArrays,
+)
 
 #: The kind of model, as manifests name it.
 KIND = "NextItem"
