@@ -55,6 +55,8 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         Events learnt, and users and items that are remembered.
     columns_ : dict
         The columns of the log: user, item and time.
+    features_ : dict
+        The columns of features: of events and of items.
 
     Examples
     --------
@@ -248,6 +250,13 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         check_is_fitted(self)
         names = self._saved.columns.names()
         return {argument: names[argument] for argument in ("user", "item", "time")}
+
+    @property
+    def features_(self) -> dict[str, list[str]]:
+        """The columns that describe events, and those that describe items."""
+        stream = self._stream
+        of = {"events": stream.event_columns, "items": stream.item_table.columns}
+        return {name: [column.name for column in found.columns] for name, found in of.items()}
 
     @property
     def _stream(self) -> Stream:
