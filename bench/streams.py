@@ -7,6 +7,7 @@ A CSV file, plain or compressed, has columns of users, items and times, in this 
 of the events are predicted one by one. Each system ranks all items, then learns the event. With ``--refresh N`` it
 learns N events at a time, and ranks all of them by the state before. Planted streams: ``no-repeats``,
 where users follow links between items and never come back, and ``drift``, where links change and users come back.
+"decayed popularity" is what PopTrack predicts from alone. implicit needs its environment in .bench/envs (``make peers``).
 ``--mutual collegemsg`` says that users and items of that file are the same people.
 
 ``--scale`` measures learning, answers and memory with a million users and items. All on one thread; CPU seconds.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import resource
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +27,8 @@ import numpy as np
 
 from bench.recommendation import read_columns
 from bench.report import head, keep, setting
-from bench.runner import names, use_cpus
+from bench.runner import in_child, names, python_of, use_cpus
+from bench.stream_learners import CLASSIFIERS, IMPLICIT
 from bench.stream_peers import PEERS, ranks
 from sparsenet.temporal import NextItem
 
@@ -112,8 +115,20 @@ def measure(log: dict[str, Any], system: str, refresh: int, mutual: bool) -> dic
     if system.startswith("NextItem"):
         return next_item(log, first, refresh, "mutual" in system)
     n_items = int(max(log["item"].max(), log["user"].max() if mutual else 0)) + 1
-    peer = PEERS[system](n_items, log, first)
-    return {"scores": measures(ranks(peer, log, first, refresh))}
+    if system in PEERS:
+        peer = PEERS[system](n_items, log, first)
+        return {"scores": measures(ranks(peer, log, first, refresh))}
+    with tempfile.TemporaryDirectory(prefix="sparsenet-streams-") as folder:
+        np.savez(Path(folder) / "log.npz", **log)
+        job = {"system": system, "first": first, "refresh": refresh, "n_items": n_items, "mutual": mutual}
+        python = python_of("implicit") if system in IMPLICIT else None
+        run = in_child("bench.stream_learners", job | {"data": f"{folder}/log.npz"}, python=python, threads=1)
+    if "ranks" in run:
+        return {"scores": measures(np.array(run["ranks"])), "cpu_seconds": run["cpu_seconds"]}
+    return {"reason": run["reason"]}
+
+
+SYSTEMS = ["shares", "NextItem", "NextItem, mutual", *PEERS, *IMPLICIT, *CLASSIFIERS]
 
 
 def scale(options: argparse.Namespace) -> dict[str, Any]:
@@ -172,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--mutual", nargs="*", default=[], metavar="NAME", help="files whose users and items are the same"
     )
     parser.add_argument("--planted", nargs="*", choices=list(PLANTED), default=list(PLANTED))
-    parser.add_argument("--systems", nargs="+", default=["shares", "NextItem", "NextItem, mutual", *PEERS])
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
     parser.add_argument("--refresh", type=names, default=["1", "10", "200"])
     parser.add_argument("--scale", action="store_true")
     parser.add_argument("--users", type=int, default=1_000_000)
