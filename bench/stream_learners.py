@@ -53,14 +53,13 @@ def implicit_ranks(make: Model, log: dict[str, Any], n_items: int, first: int, r
 
     shape = int(log["user"].max()) + 1, n_items
     counts = counts_until(log, first - first % refresh, shape).toarray()
-    found, model, trained = [], None, -PERIOD
+    found: list[float] = []
+    model, trained = None, -PERIOD
     for block in blocks(log, refresh, first):
         if block[0] >= trained + PERIOD:
             model, trained = make(implicit), block[0]
             model.fit(counts_until(log, trained, shape), show_progress=False)
-        for e in block:
-            if e >= first:
-                found.append(rank_of(implicit_scores(model, log["user"][e], counts), log["item"][e]))
+        found += [rank_of(implicit_scores(model, log["user"][e], counts), log["item"][e]) for e in block if e >= first]
         for e in block:
             counts[log["user"][e], log["item"][e]] += 1
     return np.array(found)

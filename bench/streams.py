@@ -7,7 +7,7 @@ A CSV file, plain or compressed, has columns of users, items and times, in this 
 of the events are predicted one by one. Each system ranks all items, then learns the event. With ``--refresh N`` it
 learns N events at a time, and ranks all of them by the state before. Planted streams: ``no-repeats``,
 where users follow links between items and never come back, and ``drift``, where links change and users come back.
-"decayed popularity" is what PopTrack predicts from alone. implicit needs its environment in .bench/envs (``make peers``).
+"decayed popularity" is what PopTrack predicts from alone. implicit needs an environment in .bench/envs (make peers).
 ``--mutual collegemsg`` says that users and items of that file are the same people.
 
 ``--scale`` measures learning, answers and memory with a million users and items. All on one thread; CPU seconds.
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.machine import load_average
 from bench.recommendation import read_columns
 from bench.report import head, keep, setting
 from bench.runner import in_child, names, python_of, use_cpus
@@ -143,11 +144,12 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
     model = NextItem(n_jobs=1, max_users=options.users, max_items=options.items).fit(log)
     seconds = time.process_time() - began
     asked = rng.integers(0, options.users, 2000).tolist()
-    times = []
+    wall, cpu = [], []
     for name in asked:
-        start = time.perf_counter()
+        start, own = time.perf_counter(), time.thread_time()
         model.topk(name, k=10)
-        times.append(time.perf_counter() - start)
+        cpu.append(time.thread_time() - own)
+        wall.append(time.perf_counter() - start)
     start = time.process_time()
     model.topk(asked * 10, k=10)
     bulk = time.process_time() - start
@@ -156,10 +158,17 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
         "items": model.n_items_,
         "events": n,
         "events_per_cpu_second": n / seconds,
-        "query_ms": {"median": 1000 * float(np.median(times)), "p99": 1000 * float(np.quantile(times, 0.99))},
+        "query_ms": _milliseconds(wall),
+        "query_cpu_ms": _milliseconds(cpu),
+        "load_average": load_average(),
         "bulk_queries_per_cpu_second": 10 * len(asked) / bulk,
         "peak_bytes": 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before),
     }
+
+
+def _milliseconds(seconds: list[float]) -> dict[str, float]:
+    """Return the median, the 99th percentile and the maximum."""
+    return {name: 1000 * float(np.quantile(seconds, q)) for name, q in (("median", 0.5), ("p99", 0.99), ("max", 1))}
 
 
 def shown(report: dict[str, Any]) -> str:
