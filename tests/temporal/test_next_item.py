@@ -232,6 +232,22 @@ def test_accepts_odd_streams() -> None:
         same.topk("7")
 
 
+def test_duplicate_events_count_twice() -> None:
+    log = {"user": [1, 1, 1], "item": [5, 5, 6], "time": [1, 1, 2]}
+    model = NextItem().fit(log)
+    assert model.n_events_ == 3
+    arrays = model._saved.stream.arrays
+    assert arrays.item_counts[:2].tolist() == [2, 1]
+    assert arrays.pair_counts[0, :2, 0].tolist() == [1, 2]
+
+
+def test_who_writes_to_herself_is_one_person() -> None:
+    model = NextItem(mutual=True).fit({"user": ["a", "a", "b"], "item": ["a", "a", "a"], "time": [1, 2, 3]})
+    assert (model.n_users_, model.n_events_) == (2, 3)
+    assert set(model.topk("a", k=3)["item"].tolist()) == {"a", "b"}
+    assert model.score({"user": ["a"], "item": ["b"], "time": [4]})["recall@10"] == 1
+
+
 def test_takes_users_and_times_in_any_form() -> None:
     model = NextItem().fit({"user": [1, 2], "item": [5, 6], "time": [10, 20]})
     assert model.topk(np.array([1.0, 2.0]), time=[20, 30], k=1)["item"].tolist() == [5, 6]
