@@ -914,8 +914,8 @@ def learn_stream(
 
     Ranker of F = 37 + 2 (I + E) features: weights and squares (F + 2, u) are the hidden units, their biases and the
     output; moments (F + 1, 2) the sums of each feature and of its square, and in the last row the number of candidates.
-    The last features are those of the candidate; the same times their mean over the history; those of the user's last
-    event with the candidate; and of its last event.
+    The last features are the candidate's, alone and times their mean over the history; then the features of two events:
+    the user's last one with the candidate, and the last one of all.
     """
 
 def rank_stream(

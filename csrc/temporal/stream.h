@@ -10,7 +10,7 @@ constexpr int64_t kUserValues = 6;  // events, last time, mean gap, novelty, rep
 constexpr int64_t kPairCounts = 6;  // events, user's and item's events then, run before, received, was received
 constexpr int64_t kItemValues = 4 + kHalfLives + 1;  // last time, event and user, repeats, levels
 constexpr int64_t kClock = 3;                        // events, the first and the last time
-constexpr int64_t kStreamFeatures = 37;              // without those of events and items
+constexpr int64_t kStreamFeatures = 37;              // without features of events and items
 constexpr int64_t kMostCandidates = 128;
 
 // The numbers of `StreamRules.rates` in sparsenet/temporal/ranking/stream_rules.py, which has their meaning.

@@ -33,7 +33,7 @@ def check_options(command: str, given: SimpleNamespace, kind: str) -> None:
 
 
 def parameters(given: SimpleNamespace, kind: str | None = None) -> dict[str, Any]:
-    """Return the parameters of the model that the options of `train` set, all of them or those of a kind."""
+    """Return the parameters of the model that the options of `train` set, for all kinds or one."""
     own = [option for option in options_of("train") if option.sets and (kind is None or kind in option.kinds)]
     found = {str(option.sets): getattr(given, option.name) for option in own}
     found = {name: value for name, value in found.items() if value is not None}

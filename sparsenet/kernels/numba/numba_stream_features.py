@@ -119,8 +119,8 @@ def _mark_successors(state: StreamState, row: int, scratch: StreamScratch, colum
 def _add_given_features(state: StreamState, user: int, scratch: StreamScratch, count: int, own: int) -> None:
     """Write the features of items and events behind the others.
 
-    Those of the candidate, and times the mean of the history; those of the user's latest event with the candidate, and
-    of the latest event of all.
+    First the candidate's, alone and times the mean of the history. Then the features of two events: the user's latest
+    one with the candidate, and the latest one of all.
     """
     n_item, n_event = state.item_features.shape[1], state.pair_features.shape[2]
     taste = np.zeros(n_item, np.float32)

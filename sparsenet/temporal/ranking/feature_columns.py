@@ -170,7 +170,7 @@ class ItemTable:
             raise ValueError(f"item_features names items by {own}, and the log by {its}: convert the column")
 
     def of(self, names: Sequence[Any]) -> F32:
-        """Return the features of items, zeros for those that the table lacks."""
+        """Return the features of items, zeros if the table lacks an item."""
         rows = np.fromiter((self._rows.get(name, -1) for name in names), np.int64, len(names))
         found = np.zeros((len(names), self.columns.n_features), np.float32)
         found[rows >= 0] = self.values[rows[rows >= 0]]

@@ -119,7 +119,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             None: the rows are in order, and the time of an event is its number.
         event_features : sequence of str or int
             Further columns of the log that describe an event, such as an amount: numbers, or else categories. The
-            model predicts from those of the user's earlier events. Later logs need these columns, too.
+            model predicts from the user's earlier events only. Later logs need these columns, too.
         item_features : data frame, mapping of columns, list of dicts, or path, optional
             Descriptions of items, one row each: the column `item`, and columns of numbers or categories. Items without
             a row have no features.
@@ -253,7 +253,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
 
     @property
     def features_(self) -> dict[str, list[str]]:
-        """The columns that describe events, and those that describe items."""
+        """The columns that describe events, and the columns that describe items."""
         stream = self._stream
         of = {"events": stream.event_columns, "items": stream.item_table.columns}
         return {name: [column.name for column in found.columns] for name, found in of.items()}

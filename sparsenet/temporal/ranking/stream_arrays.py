@@ -11,7 +11,7 @@ from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules
 
 #: The longest history that the kernels take.
 MAX_HISTORY = 48
-#: Features of a candidate, without those of events and items.
+#: Features of a candidate, without features of events and items.
 N_FEATURES = 37
 
 #: Weights of the first unit: rank in the history, successor, own item and popularity; of its bias and the output.

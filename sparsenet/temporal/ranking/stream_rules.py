@@ -16,7 +16,7 @@ class StreamRates:
     Attributes
     ----------
     average_rate : float
-        How far a running average goes to a new value: ten values or so tell what a user does.
+        How far a running average goes to a new value: about ten values describe a user.
     keep_counts : float
         How much of the counts of successors remains at each further one: links may change.
     least_variance : float
