@@ -946,3 +946,105 @@ def rank_stream(
 
     State and ranker as in `learn_stream`, which are only read. Padded with -1 and 0; ties go to the earlier candidate.
     """
+
+# --- temporal graphs --------------------------------------------------------------------------------------------
+
+def message_rows(
+    memory: F32,
+    nodes: I32,
+    partners: I32,
+    features: F32,
+    elapsed: F32,
+    times: F32,
+    out_messages: F32,
+    out_states: F32,
+    out_sines: F32,
+    threads: int,
+) -> None:
+    """Gather the memory of nodes, and write the message that updates it.
+
+    memory (R, m), nodes and partners (n,), features (n, f), elapsed (n,). times (2, t) holds the rates and shifts of
+    the time encoding ``cos(rate * elapsed + shift)``.
+
+    out_states (n, m + 1): the memory of the node, and 1. out_messages (n, 2 m + f + t + 1): the memory of the node and
+    of its partner, features, time encoding, and 1; all but the last are 0 if the partner is -1. out_sines (n, t): the
+    sines of the angles; 0 without a partner.
+    """
+
+def gru_rows(gates: F32, states: F32, before: F32, out: F32, threads: int) -> None:
+    """Update memory by a gated recurrent unit: ``out = (1 - update) * proposal + update * before``, and 1.
+
+    gates and states (n, 3 m) hold what messages and memory contribute to reset, update and proposal. `gates` is
+    replaced by ``reset = sigmoid(gates + states)``, `update` likewise, and ``proposal = tanh(gates + reset * states)``.
+    before and out (n, m + 1); the last column of `before` is not read.
+    """
+
+def gru_gradient(gates: F32, states: F32, before: F32, slopes: F32, threads: int) -> None:
+    """Replace `gates` and `states`, as `gru_rows` left them, by the gradients of its inputs.
+
+    slopes (n, m + 1) is the gradient of `out`; its last column is not read.
+    """
+
+def attend_last(
+    queries: F32,
+    edge_queries: F32,
+    rows: F32,
+    links: I32,
+    ages: F32,
+    features: F32,
+    times: F32,
+    keep: F32,
+    out: F32,
+    out_edges: F32,
+    out_weights: F32,
+    threads: int,
+) -> None:
+    """Attend from each of S seeds to its last links, with H heads of c channels.
+
+    links (S, k) are rows of the keys and values, rows (N, 2 H c): all keys, then all values, by head; -1: no link. A
+    link is encoded as ``cos(times[0] * age + times[1])`` and its features: ages (S, k), times (2, t), features (S, k,
+    f). A score is ``(query . key + edge_query . encoded) / sqrt(c)``: queries (H, S, c), edge_queries (H, S, t + f).
+
+    out_weights (S, k, H) are the softmax of the scores over the links of a seed, and 0 without a link. Weighted by
+    them times keep (S, k, H), `out` (S, H c) sums the values, and out_edges (H, S, t + f) the encoded links.
+    """
+
+def attend_gradient(
+    queries: F32,
+    edge_queries: F32,
+    rows: F32,
+    links: I32,
+    ages: F32,
+    features: F32,
+    times: F32,
+    keep: F32,
+    weights: F32,
+    slopes: F32,
+    edge_slopes: F32,
+    out_queries: F32,
+    out_edge_queries: F32,
+    out_rows: F32,
+    out_times: F32,
+    threads: int,
+) -> None:
+    """Write the gradients of `attend_last`, given those of its outputs.
+
+    weights are its `out_weights`; slopes and edge_slopes have the shapes of its `out` and `out_edges`. Outputs have the
+    shapes of queries, edge_queries and rows; out_times (S, 2, t) is the gradient of `times` by seed.
+    """
+
+def remember_links(
+    neighbors: I32,
+    neighbor_times: F64,
+    neighbor_features: F32,
+    counts: I64,
+    sources: I32,
+    targets: I32,
+    times: F64,
+    features: F32,
+) -> None:
+    """Add events to the rings of the last links of their source and of their target, in order.
+
+    neighbors and neighbor_times (R, k), neighbor_features (R, k, f), counts (R,): the number of links of each node so
+    far; link i is in column ``i % k``. sources, targets and times (n,), features (n, f).
+    """

@@ -25,7 +25,7 @@ CLASSES: dict[object, type[Model]] = {
     for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender)
 }
 #: Packages of the optional wings' classes, by the name in the manifest: nothing imports a wing before it is needed.
-WINGS = {"NextItem": "sparsenet.temporal"}
+WINGS = dict.fromkeys(("NextItem", "TemporalLinkPredictor"), "sparsenet.temporal")
 
 
 def class_of_wing(kind: str) -> Any:

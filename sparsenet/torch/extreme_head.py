@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Self
+from dataclasses import replace
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from sparsenet.core.validation import MAX_WIDTH, integer, optional, real
 from sparsenet.engines.network.building import output_layer
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.losses import Loss
-from sparsenet.engines.network.optim import Optimizer
+from sparsenet.engines.network.optim import Adam, Optimizer
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.output import OutputBackward, SampledOutput
 from sparsenet.engines.network.samplers import Sampler
@@ -32,6 +33,7 @@ from sparsenet.torch.hidden_tensors import as_array
 from sparsenet.torch.label_tensors import as_rows, checked_counts
 from sparsenet.torch.row_gradients import BatchSpace, Gradients
 from sparsenet.torch.sampled_loss import SampledLoss
+from sparsenet.torch.touch_adam import TouchAdam
 
 
 class TopLabels(NamedTuple):
@@ -65,7 +67,8 @@ class ExtremeHead(HeadState):
     n_negatives : int or "auto"
         Negatives sampled at each step; ``"auto"``: 256, or all labels if there are at most 1,024.
     optimizer : {"adam", "adagrad", "sgd"} or Optimizer
-        Optimizer of the head's weights.
+        Optimizer of the head's weights. ``"adam"`` follows the rule of `torch.optim.SparseAdam`: the moments of a row
+        decay at the steps that touch it.
     learning_rate : float or "auto"
         Learning rate of the head; ``"auto"``: 0.004.
     weight_decay : float
@@ -147,6 +150,8 @@ class ExtremeHead(HeadState):
                 "n_jobs": n_jobs,
             }
         )
+        if optimizer == "adam":
+            options = replace(options, optimizer=TouchAdam.of(cast(Adam, options.optimizer)))
         seed, counts = integer("seed", seed, 0), checked_counts(label_counts, n_labels)
         # Without counts, the initial biases assume one label a point.
         n_points = n_labels if label_counts is None else max(int(counts.sum()), 1)

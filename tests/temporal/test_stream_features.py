@@ -139,7 +139,7 @@ def test_refuses_bad_features() -> None:
         fitted(log, 50, {"price": [1]})
     with pytest.raises(ValueError, match="there are no features"):
         fitted(log, 50, {"item": [1]})
-    with pytest.raises(ValueError, match="event_features='weight' is not a column"):
+    with pytest.raises(ValueError, match=r"event_features\[0\]='weight' is not a column"):
         fitted(log, 50, None, "weight")
     with pytest.raises(ValueError, match="must be different columns, got 'time' twice"):
         NextItem().fit(log, time="time", event_features=["time"])
@@ -147,5 +147,5 @@ def test_refuses_bad_features() -> None:
         NextItem().fit(log, event_features="stars")
     with pytest.raises(ValueError, match="fitted with item_features"):
         fitted(log, 50, None).update(part(log, 0, 0), item_features=items)
-    with pytest.raises(ValueError, match="event_features='stars' is not a column"):
+    with pytest.raises(ValueError, match=r"event_features\[0\]='stars' is not a column"):
         fitted(log, 50, None, "stars").update({"user": [1], "item": [1], "time": [99]})

@@ -324,10 +324,39 @@ def test_adds_a_wide_path_of_sparse_features() -> None:
     assert head.topk(hidden, 1, features=X).labels.ravel().tolist() == list(range(N_LABELS))
     copied = copy.deepcopy(head)
     assert torch.equal(copied.scores(hidden, features=X), head.scores(hidden, features=X))
-    with pytest.raises(ValueError, match="features are missing"):
-        head(hidden, Y)
+    for form in (torch.from_numpy(X.toarray()), torch.from_numpy(X.toarray()).to_sparse()):
+        assert torch.equal(head.scores(hidden, features=form), head.scores(hidden, features=X))
     with pytest.raises(ValueError, match="wide must have weights of 10 labels, got 9"):
         ExtremeHead(N_INPUTS, N_LABELS + 1, wide=wide_path(X, Y))
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "message"),
+    [
+        (None, ValueError, "features are missing"),
+        (np.ones((9, 12)), TypeError, "features must be a SciPy matrix or a tensor, got ndarray"),
+        (sparse.csr_array((9, 11)), ValueError, r"features must have the shape \(9, 12\), got \(9, 11\)"),
+        (torch.full((9, 12), torch.inf), ValueError, "features hold NaN or infinity"),
+        (sparse.csr_array(np.eye(9, 12) * 1j), TypeError, "features must hold real numbers, got complex128"),
+    ],
+)
+def test_bad_features_are_named(features: object, error: type, message: str) -> None:
+    X, Y = (sparse.csr_array(np.eye(9, n, dtype=np.float32)) for n in (12, N_LABELS))
+    head = ExtremeHead(N_INPUTS, N_LABELS, wide=wide_path(X, Y))
+    with pytest.raises(error, match=message):
+        head(torch.ones(9, N_INPUTS), Y, features=features)
+
+
+def test_two_forwards_and_one_backward_learn_from_one_batch() -> None:
+    first, second = batch(seed=1), batch(seed=2)
+    one, both = (ExtremeHead(N_INPUTS, N_LABELS, **EXACT) for _ in range(2))
+    loss = both(*first)
+    both(*second)
+    for result in (loss, one(*first)):
+        result.backward()
+    one.step()
+    both.step()
+    assert torch.equal(one.weight, both.weight)
 
 
 def test_data_parallel_is_refused() -> None:

@@ -5,6 +5,14 @@ from __future__ import annotations
 from sparsenet.kernels.numba.numba_blend import rank_blend
 from sparsenet.kernels.numba.numba_cells import nearest_in_cells, search_cells
 from sparsenet.kernels.numba.numba_dual import dual_pass, dual_train, shuffle_order
+from sparsenet.kernels.numba.numba_graph import (
+    attend_gradient,
+    attend_last,
+    gru_gradient,
+    gru_rows,
+    message_rows,
+    remember_links,
+)
 from sparsenet.kernels.numba.numba_inference import predict_topk
 from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels.numba.numba_lsh import (
@@ -35,6 +43,8 @@ __all__ = [
     "adagrad_rows",
     "adam_product",
     "adam_rows",
+    "attend_gradient",
+    "attend_last",
     "bce_gradient",
     "count_labels",
     "count_marks",
@@ -44,6 +54,8 @@ __all__ = [
     "dual_pass",
     "dual_train",
     "encode_rows",
+    "gru_gradient",
+    "gru_rows",
     "has_bf16",
     "isa_available",
     "isa_used",
@@ -56,6 +68,7 @@ __all__ = [
     "lsh_query_each",
     "lsh_query_shared",
     "matmul",
+    "message_rows",
     "nearest_in_cells",
     "nearest_points",
     "neighbor_votes",
@@ -68,6 +81,7 @@ __all__ = [
     "rank_stream",
     "read_records",
     "recommend_items",
+    "remember_links",
     "search_cells",
     "search_tree",
     "set_isa",

@@ -18,7 +18,7 @@ from sparsenet.features.logs import LogColumns
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
-from sparsenet.storage.strings import pack_strings, unpack_strings
+from sparsenet.temporal.name_saving import pack_list, pack_names, unpack_list, unpack_names
 from sparsenet.temporal.name_slots import NameSlots
 from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Stream
@@ -57,12 +57,12 @@ class SavedStream:
 def pack(parameters: Mapping[str, Any], saved: SavedStream) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal model."""
     stream = saved.stream
-    users, users_are_strings = _pack_slots(stream.users, "users")
-    items, items_are_strings = _pack_slots(stream.items, "items")
+    users, users_are_strings = pack_names(stream.users, "users")
+    items, items_are_strings = pack_names(stream.items, "items")
     found = pack_part("stream", stream.arrays.cut(stream.users.end, stream.items.end)) | users | items
     event_columns, about_events = stream.event_columns.pack()
     item_columns, about_items = stream.item_table.columns.pack()
-    table, table_is_strings = _pack_names(stream.item_table.names, "table")
+    table, table_is_strings = pack_list(stream.item_table.names, "table")
     found |= pack_part("event_columns", event_columns) | pack_part("item_columns", item_columns) | table
     return found | {"table.values": stream.item_table.values}, {
         "model": KIND,
@@ -91,8 +91,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     table = _unpack_table(arrays, metadata)
     # Before anything of these sizes is made:
     _check_shapes(own, n_users, n_items, event_columns.n_features, table.columns.n_features)
-    users = _unpack_slots(arrays, "user", metadata["string_users"], n_users)
-    items = _unpack_slots(arrays, "item", metadata["string_items"], n_items)
+    users = unpack_names(arrays, "user", metadata["string_users"], n_users)
+    items = unpack_names(arrays, "item", metadata["string_items"], n_items)
     mutual = boolean("mutual", metadata["mutual"])
     if mutual:
         if users.names != items.names:
@@ -109,46 +109,9 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     return unpack_parameters(metadata["parameters"]), SavedStream(stream, columns, library)
 
 
-def _pack_names(names: list[Any], what: str) -> tuple[Arrays, bool]:
-    """Return names, and whether they are strings."""
-    is_strings = bool(names) and isinstance(names[0], str)
-    return pack_strings(names, what) if is_strings else {what: np.array(names, np.int64)}, is_strings
-
-
-def _unpack_names(arrays: Arrays, what: str, is_strings: Any) -> list[Any]:
-    if boolean(f"string_{what}", is_strings):
-        names = unpack_strings(arrays, what)
-    else:
-        if arrays[what].dtype != np.int64 or arrays[what].ndim != 1:
-            raise ModelError(f"{what} must be names: strings or int64, got {arrays[what].dtype}")
-        names = arrays[what].tolist()
-    if len(set(names)) != len(names):
-        raise ModelError(f"{what} must have distinct names")
-    return names
-
-
-def _pack_slots(slots: NameSlots, what: str) -> tuple[Arrays, bool]:
-    """Return the names and their slots, and whether they are strings."""
-    used = [slot for slot, name in enumerate(slots.names) if name is not None]
-    packed, is_strings = _pack_names([slots.names[slot] for slot in used], what)
-    return packed | {f"{what}.slots": np.array(used, np.int32)}, is_strings
-
-
-def _unpack_slots(arrays: Arrays, what: str, is_strings: Any, n: int) -> NameSlots:
-    slots, names = arrays[f"{what}s.slots"], _unpack_names(arrays, f"{what}s", is_strings)
-    if slots.dtype != np.int32 or slots.shape != (len(names),) or not (slots[1:] > slots[:-1]).all():
-        raise ModelError(f"{what}s.slots must ascend, and have a number for each name")
-    if len(slots) and (slots[0] < 0 or slots[-1] >= n):
-        raise ModelError(f"{what}s must have slots below {n}")
-    by_slot: list[Any] = [None] * n
-    for slot, name in zip(slots.tolist(), names, strict=True):
-        by_slot[slot] = name
-    return NameSlots.of(what, by_slot)
-
-
 def _unpack_table(arrays: Arrays, metadata: Mapping[str, Any]) -> ItemTable:
     columns = FeatureColumns.unpack(unpack_part("item_columns", arrays), metadata["item_columns"])
-    names, values = _unpack_names(arrays, "table", metadata["string_table"]), arrays["table.values"]
+    names, values = unpack_list(arrays, "table", metadata["string_table"]), arrays["table.values"]
     if values.dtype != np.float32 or values.shape != (len(names), columns.n_features) or not np.isfinite(values).all():
         raise ModelError(f"table.values must be finite float32 of shape {(len(names), columns.n_features)}")
     return ItemTable(columns, names, values)
