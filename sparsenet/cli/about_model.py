@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.cli import log_commands, table_commands
+from sparsenet.cli import log_commands, stream_commands, table_commands
 from sparsenet.cli.reporting import count
 from sparsenet.cli.results import best_epoch
 from sparsenet.cli.runs import unfinished
@@ -36,6 +36,8 @@ def collect(path: Path) -> dict[str, Any]:
     model, metadata = load(path), storage.metadata(path)
     if isinstance(model, Recommender):
         return log_commands.about(model, path, choices_of(model))
+    if metadata["model"] == stream_commands.KIND:
+        return stream_commands.about(model, path)
     about: Callable[[Any, Mapping[str, Any]], dict[str, Any]] = {
         ExtremeClassifier: _about_network,
         TreeClassifier: _about_tree,
@@ -180,6 +182,8 @@ def describe(found: Mapping[str, Any]) -> str:
     """Lay out a report for people."""
     if found["kind"] == Recommender.__name__:
         return log_commands.describe_model(found)
+    if found["kind"] == stream_commands.KIND:
+        return stream_commands.describe_model(found)
     if found["kind"] == TableClassifier.__name__:
         return table_commands.describe_model(found)
     noun = "text" if found["kind"] == TextClassifier.__name__ else "point"

@@ -92,9 +92,7 @@ def embed(graph: GraphArrays, weights: Arrays, seeds: I32, keep: F32 | None, thr
     }
     out, attended_edges = np.empty((len(seeds), m), np.float32), np.empty_like(edge_queries)
     attention_weights = np.empty_like(keep)
-    kernels.attend_last(
-        **attention, out=out, out_edges=attended_edges, out_weights=attention_weights, threads=threads
-    )
+    kernels.attend_last(**attention, out=out, out_edges=attended_edges, out_weights=attention_weights, threads=threads)
     embeddings = np.ones((len(seeds), m + 1), np.float32)
     np.add(out, product(after, weights["skip"], threads, rows=at.seeds), out=embeddings[:, :m])
     for h in range(HEADS):
