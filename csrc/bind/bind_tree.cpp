@@ -82,8 +82,8 @@ py::tuple bind_train_nodes(Array indptr, Array indices, Array data, int64_t n_fe
   std::vector<NodeClassifiers> nodes;
   {
     GilRelease release;
-    nodes = train_nodes(points, n_features, squares_.data(), node_points, {cost, cost_of_others, rarity},
-                        {most_epochs, tolerance, seed}, smallest, threads);
+    nodes = train_nodes({points, squares_.size(), n_features, squares_.data()}, node_points,
+                        {cost, cost_of_others, rarity}, {most_epochs, tolerance, seed}, smallest, threads);
   }
   return level_arrays(nodes);
 }

@@ -30,6 +30,13 @@ struct TreeLevel {
   int64_t n_nodes;
 };
 
+// All training points; squares[i] is 1 + the squared length of point i.
+struct AllPoints {
+  Csr csr;
+  int64_t n, n_features;
+  const float* squares;
+};
+
 // The training points of each node: node b has points reached[starts[b] : starts[b + 1]]. Bit c of `belongs` is set if
 // the point belongs to child c of the node.
 struct NodePoints {
@@ -55,10 +62,10 @@ struct NodeClassifiers {
   float bias[kChildren];
 };
 
-// Trains the classifiers of each node; squares[i] is 1 + the squared length of point i. Drops rows whose weights are
-// all smaller than `min_weight`.
-std::vector<NodeClassifiers> train_nodes(Csr points, int64_t n_features, const float* squares, NodePoints node_points,
-                                         ErrorCosts costs, DualRules rules, float min_weight, int threads);
+// Trains the classifiers of each node. Drops rows whose weights are all smaller than `min_weight`. A node copies its
+// points, unless all points reach it.
+std::vector<NodeClassifiers> train_nodes(AllPoints points, NodePoints node_points, ErrorCosts costs, DualRules rules,
+                                         float min_weight, int threads);
 
 // Points of a node with its own feature numbers, and 1 + the squared length of each.
 struct NodePart {

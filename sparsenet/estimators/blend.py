@@ -21,11 +21,11 @@ from sparsenet.engines.blend.blend_arrays import BlendHeader
 from sparsenet.engines.blend.fit_blend import WIDE_BUDGET, BlendOptions, InterruptedBlend, fit
 from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.blend.network_part import TRAINED_FOR
-from sparsenet.engines.neighbors.neighbors import BYTES_A_FEATURE, BYTES_HELD
+from sparsenet.engines.neighbors.fit_neighbors import BYTES_A_FEATURE, BYTES_HELD
 from sparsenet.engines.network.options import NetworkOptions, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.network.training import Callback
-from sparsenet.engines.network.training.checkpoints import check_classifier, checkpoint_exists
+from sparsenet.engines.network.training.checkpoints import check_classifier
 from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
@@ -42,6 +42,7 @@ from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import Arrays
+from sparsenet.storage.checkpoint_place import checkpoint_exists
 
 
 class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -206,10 +207,12 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             Called after each batch and epoch of the network.
         checkpoint : directory, optional
             Saves the state of the network's training after an epoch (every few seconds at most), every five minutes of
-            a longer epoch, and on Ctrl-C; needs an integer `random_state`.
+            a longer epoch, and on Ctrl-C; needs an integer `random_state`. With ``checkpoint="run"``, the trained
+            levels of the tree are saved in ``run.tree``, and the levels of a tree that is trained without held-out
+            points in ``run.second-tree``.
         resume : bool
-            Continue from `checkpoint`, if it exists, and train the tree and the neighbors again. With the same
-            settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
+            Continue from `checkpoint`, if it exists, and make the neighbors again. With the same data and settings,
+            the result equals an uninterrupted run, bit for bit.
         executor : concurrent.futures.Executor, function that returns one, or Workers, optional
             Trains trees and neighbors on the workers of this executor, such as processes or a Dask cluster, and the
             network in this process. The model is the same, bit for bit. Each task has one thread, or `n_jobs` threads
@@ -265,7 +268,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         own = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
         tree = blend_parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
         if blend_parts.is_dropped(self.network):
-            blend_parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
+            blend_parts.check_without_network(self.time_budget, self.n_neighbors)
             return tree, None
         network = blend_parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
         blend_parts.check_network(network._options(), checkpoint)  # rather than after the tree is trained

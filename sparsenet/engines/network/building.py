@@ -122,7 +122,7 @@ def output_layer(
         loss=options.loss,
         n_negatives=options.negatives(n_labels),
         wide=wide,
-        initial_bias=_initial_bias(options, float(counts.sum()), n_points * n_labels),
+        initial_bias=initial_bias(options, float(counts.sum()), n_points * n_labels),
         bf16=options.bf16,
         per_sample=options.per_sample,
         optimizer=options.optimizer,
@@ -187,7 +187,7 @@ def _sampler(options: NetworkOptions, n_labels: int, seed: int, threads: int) ->
     return FrequencySampler() if choice == "frequency" else RandomSampler()
 
 
-def _initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit: float = 6.0) -> float:
+def initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit: float = 6.0) -> float:
     """Return the initial bias: the mean log-odds of a label within `limit`, or 0 if scores are not log-odds."""
     if not gives_log_odds(options.loss):
         return 0.0

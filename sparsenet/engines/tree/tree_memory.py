@@ -84,14 +84,17 @@ class TreeMemory:
         turned = ENTRY_BYTES * (labels.n_entries + labels.width)
         self._check({"growing": max(turned + ENTRY_BYTES * n, 2 * ENTRY_BYTES * n)})
 
-    def check_routing(self, levels: list[Level], beam: int, n_nodes: int) -> None:
-        """Announce a bound of the arrivals of a level: a point reaches `beam` nodes and its labels' nodes."""
+    def check_routing(self, levels: list[Level], sizes: Sequence[tuple[int, int]]) -> None:
+        """Announce a bound of the arrivals of further levels, each with its beam and number of nodes.
+
+        A point reaches the nodes of the beam and those of its labels.
+        """
         points, labels = self.points
-        n = min(len(points) * beam + labels.n_entries, len(points) * n_nodes)
+        n = sum(min(len(points) * beam + labels.n_entries, len(points) * n_nodes) for beam, n_nodes in sizes)
         self._check({"tree": _bytes_of(levels), "routing": ROUTING_BYTES * n})
 
     def check_training(self, levels: list[Level], work: I64, trained: float = 0.0, n_rows: int = 0) -> None:
-        """Announce arrivals, the largest task, and the machines of the level below `levels`.
+        """Announce arrivals, the largest task, and the machines of further levels after those of `levels`.
 
         Parameters
         ----------

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from sparsenet.kernels.numba.numba_blend import rank_blend
-from sparsenet.kernels.numba.numba_cells import search_cells
+from sparsenet.kernels.numba.numba_cells import nearest_in_cells, search_cells
 from sparsenet.kernels.numba.numba_dual import dual_train
+from sparsenet.kernels.numba.numba_graph import (
+    attend_gradient,
+    attend_last,
+    gru_gradient,
+    gru_rows,
+    message_rows,
+    remember_links,
+)
 from sparsenet.kernels.numba.numba_inference import predict_topk
 from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels.numba.numba_lsh import (
@@ -35,6 +43,8 @@ __all__ = [
     "adagrad_rows",
     "adam_product",
     "adam_rows",
+    "attend_gradient",
+    "attend_last",
     "bce_gradient",
     "count_labels",
     "count_marks",
@@ -43,6 +53,8 @@ __all__ = [
     "decode_rows",
     "dual_train",
     "encode_rows",
+    "gru_gradient",
+    "gru_rows",
     "has_bf16",
     "isa_available",
     "isa_used",
@@ -55,6 +67,8 @@ __all__ = [
     "lsh_query_each",
     "lsh_query_shared",
     "matmul",
+    "message_rows",
+    "nearest_in_cells",
     "nearest_points",
     "neighbor_votes",
     "pair_dot",
@@ -65,6 +79,7 @@ __all__ = [
     "rank_stream",
     "read_records",
     "recommend_items",
+    "remember_links",
     "search_cells",
     "search_tree",
     "set_isa",

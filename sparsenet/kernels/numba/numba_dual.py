@@ -156,19 +156,21 @@ def _visit(points, slack, label, order, rest, stride, weight, alpha):  # type: i
             row, x = weight[indices[j]], data[j]
             for c in range(width):
                 score[c] += x * row[c]
-        largest, busy = np.float32(0), False
+        still = _STILL * _USUAL_SQUARE / squares[i] if squares[i] > _USUAL_SQUARE else _STILL
+        moves, busy = False, False
         for c in range(width):
             own = slack[0][c] if sign[c] > 0 else slack[1][c]
             before = alpha[i, c]
             gradient = sign[c] * score[c] - np.float32(1) + own * before
             after[c] = max(before - stride * gradient / (squares[i] + own), np.float32(0))
+            if not abs(after[c] - before) > still:
+                after[c] = before
             wrong = -gradient if gradient < 0 else gradient if before > 0 else np.float32(0)
             busy = busy or wrong > rest
-            largest = max(largest, abs(after[c] - before))
+            moves = moves or after[c] != before
             most = max(most, wrong)
             move[c] = (after[c] - before) * sign[c]
-        still = _STILL * _USUAL_SQUARE / squares[i] if squares[i] > _USUAL_SQUARE else _STILL
-        if largest > still:  # otherwise leave the point unchanged
+        if moves:
             for j in range(indptr[i], indptr[i + 1]):
                 row, x = weight[indices[j]], data[j]
                 for c in range(width):
