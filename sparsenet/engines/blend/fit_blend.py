@@ -31,6 +31,7 @@ from sparsenet.engines.blend.combination import (
     precision_of,
 )
 from sparsenet.engines.blend.fitted_blend import FEW, FittedBlend
+from sparsenet.engines.blend.rounding import round_network, rounded_neighbors
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import InterruptedFit
@@ -140,8 +141,9 @@ def fit_and_measure(
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         loaded_points = loaded(points[0]), points[1]
-        neighbors, choices = Neighbors.learn(*loaded_points, k, seed=seed, threads=threads, runner=runner)
-        del loaded_points
+        learnt, choices = Neighbors.learn(*loaded_points, k, seed=seed, threads=threads, runner=runner)
+        neighbors = rounded_neighbors(learnt)
+        del loaded_points, learnt
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
@@ -166,10 +168,10 @@ def fit_and_measure(
                 **how,
             )
             if not limited or resumes or network_part.is_kept(network, enough):
-                fitted = fitted.with_network(network)
+                fitted = fitted.with_network(round_network(network))
     except InterruptedFit as interrupt:
         if fitted.neighbors is None or network_part.is_trained_enough(interrupt.fitted, enough):
-            fitted = fitted.with_network(interrupt.fitted)
+            fitted = fitted.with_network(round_network(interrupt.fitted))
         raise InterruptedBlend(fitted) from interrupt
     except KeyboardInterrupt as interrupt:
         if fitted.neighbors is None:
@@ -229,7 +231,7 @@ def _unbiased(
         weights = (parameter.value for parameter in fitted.network.network.parameters())
         held = {**held, "first network": bytes_in_memory(weights)}
         network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
-        fitted = replace(fitted, network=network)
+        fitted = replace(fitted, network=round_network(network))
     tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner)
     return replace(fitted, tree=tree)
 

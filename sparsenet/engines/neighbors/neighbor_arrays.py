@@ -15,16 +15,15 @@ from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 
 
-def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str, float] | None]:
-    """Return the inverted index of points and their labels, in 16 bits where possible if `small`, and the exponents."""
+def pack(neighbors: Neighbors | None) -> tuple[Arrays, dict[str, float] | None]:
+    """Return the inverted index of points and their labels, and the exponents."""
     if neighbors is None:
         return {}, None
     index, labels = neighbors.index, neighbors.labels
-    few = small and index.width <= np.iinfo(np.uint16).max + 1
     return {
         "index.indptr": index.indptr,
-        "index.indices": index.indices.astype(np.uint16) if few else index.indices,
-        "index.data": index.data.astype(np.float16) if small else index.data,
+        "index.indices": index.indices,
+        "index.data": index.data,
         "labels.indptr": labels.indptr,
         "labels.indices": labels.indices,
         "weights": neighbors.weights,
@@ -43,8 +42,8 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
     n_points, n_features, n_labels = shape
     n_centroids = integer("n_centroids", about.get("n_centroids", 0), 0, n_labels)
     n_points += n_centroids
-    values, weights = arrays["index.data"].astype(np.float32), arrays["weights"]
-    points = arrays["index.indices"]
+    values, weights = arrays["index.data"].astype(np.float32, copy=False), arrays["weights"]
+    points = arrays["index.indices"]  # compact models of version 0.2 have 16 bits here
     points = points.astype(np.int32) if points.dtype == np.uint16 else points
     index = _rows("points", arrays["index.indptr"], points, values, n_points)
     ones = np.ones(len(arrays["labels.indices"]), np.float32)
