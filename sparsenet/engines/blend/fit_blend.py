@@ -35,6 +35,7 @@ from sparsenet.engines.blend.rounding import round_network, rounded_neighbors
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import InterruptedFit
+from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import rows_of, selected
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Callback
@@ -152,6 +153,7 @@ def fit_and_measure(
     about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
     held |= bytes_of_parts(tree, neighbors, points)
+    pilots: list[Network] = []
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -165,6 +167,8 @@ def fit_and_measure(
                 shared=[*held_arrays(points), *shared],
                 held=held,
                 callbacks=callbacks,
+                scouting_holdout=held_out.points,
+                on_pilot=None if held_out.for_good else pilots.append,
                 **how,
             )
             if not limited or resumes or network_part.is_kept(network, enough):
@@ -180,7 +184,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, **how)
+            measured = _unbiased(fitted, points, held_out, options, held, pilots, runner=runner, **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -210,6 +214,7 @@ def _unbiased(
     held_out: BlendHoldout,
     options: BlendOptions,
     held: Mapping[str, int],
+    pilots: Sequence[Network],
     *,
     seed: int,
     threads: int,
@@ -217,13 +222,15 @@ def _unbiased(
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
-    Return None if the network has a time budget of its own: there is no time for a second one. `held` are the bytes of
-    the points and of the parts but the network.
+    A pilot network is one. Return None if the network has a time budget of its own: there is no time for a second one.
+    `held` are the bytes of the points and of the parts but the network.
     """
     if held_out.for_good:
         return fitted
     rest, network_options = _without(held_out.points, points), options.network
-    if fitted.network is not None and network_options is not None:
+    if fitted.network is not None and pilots:
+        fitted = replace(fitted, network=round_network(replace(fitted.network, network=pilots[0])))
+    elif fitted.network is not None and network_options is not None:
         if network_options.time_budget is not None:
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
