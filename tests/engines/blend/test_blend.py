@@ -940,7 +940,7 @@ class TestCheckpoint:
             other.fit(X[:rows], Y[:rows], checkpoint=tmp_path / "state", resume=True)
 
     def test_resumes_with_the_epochs_of_a_first_training(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(scouting, "scout", lambda settings, *_, **__: replace(settings, epochs=5))
+        monkeypatch.setattr(scouting, "scout", lambda settings, *_, **__: (replace(settings, epochs=5), None))
         cut = blend().set_params(network__epochs="auto")
         interrupted_at(monkeypatch, 20)
         with pytest.raises(KeyboardInterrupt):
@@ -949,7 +949,7 @@ class TestCheckpoint:
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
     def test_keeps_a_network_after_the_epochs_found(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(scouting, "scout", lambda settings, *_, **__: replace(settings, epochs=2))
+        monkeypatch.setattr(scouting, "scout", lambda settings, *_, **__: (replace(settings, epochs=2), None))
         cut = blend().set_params(network__epochs="auto")
         interrupted_at(monkeypatch, 2 * (-(-len(Y) // SMALL["batch_size"])) - 1)
         with pytest.raises(KeyboardInterrupt):
