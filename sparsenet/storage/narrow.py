@@ -2,7 +2,7 @@
 
 Row pointers become the lengths of rows, ascending ids the gaps between them, and counts themselves, in 7 bits a byte.
 Rows of floats become 8-bit codes with a 16-bit step for each row, if that keeps every bit: `rounded` makes it so. An
-array that does not fit stays as it is. `widen` tells by the types of the arrays.
+array that does not fit is not changed. `widen` recognises packed arrays by their types.
 """
 
 from __future__ import annotations

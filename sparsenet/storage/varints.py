@@ -26,7 +26,7 @@ def encode_varints(numbers: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def decode_varints(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
-    """Decode numbers; `name` is that of the array in errors."""
+    """Decode numbers; errors name the array by `name`."""
     if code.dtype != np.uint8 or code.ndim != 1 or (len(code) and code[-1] > 127):
         raise ModelError(f"{name} must be a list of bytes, the last one below 128")
     is_last = code < 128

@@ -10,7 +10,7 @@ from sparsenet.storage.narrow import round_rows, rounded
 
 
 def rounded_neighbors(neighbors: Neighbors) -> Neighbors:
-    """Return the neighbors with sparse points in 8 bits; dense points stay as they are."""
+    """Return the neighbors with sparse points in 8 bits; dense points keep 32."""
     if not neighbors.is_sparse:
         return neighbors
     index = neighbors.index
