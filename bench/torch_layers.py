@@ -1,6 +1,6 @@
 """Output layers of `bench.torch_head`: `ExtremeHead`, sampled rows with SparseAdam, and a dense layer with fused Adam.
 
-Each trains an encoder and itself: ``step(hidden function, labels)``, and ranks labels by ``topk(hidden, k)``.
+Each has a loss, a step of its optimizer, and ranks labels by ``topk(hidden, k)``. Two encoders go below them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 
@@ -124,3 +125,19 @@ class BagEncoder(nn.Module):
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad()
+
+
+class VectorEncoder(nn.Module):
+    """A hidden layer over vectors."""
+
+    def __init__(self, n_features: int, n_units: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n_features, n_units)
+        self.optimizer = torch.optim.Adam(self.parameters(), lr=RATE, fused=True)
+
+    def forward(self, X: NDArray[np.float32]) -> Tensor:
+        return torch.relu(self.linear(torch.from_numpy(X)))
+
+    def step(self) -> None:
+        self.optimizer.step()
+        self.optimizer.zero_grad()

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.cli import log_commands, table_commands
+from sparsenet.cli import log_commands, stream_commands, table_commands
 from sparsenet.cli.reporting import count
 from sparsenet.cli.results import best_epoch
-from sparsenet.cli.runs import checkpoint_of
+from sparsenet.cli.runs import unfinished
 from sparsenet.core.memory import in_words
 from sparsenet.data.columns import quoted_names
 from sparsenet.engines.network import parameters
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.training import checkpoints
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
@@ -37,6 +36,8 @@ def collect(path: Path) -> dict[str, Any]:
     model, metadata = load(path), storage.metadata(path)
     if isinstance(model, Recommender):
         return log_commands.about(model, path, choices_of(model))
+    if metadata["model"] == stream_commands.KIND:
+        return stream_commands.about(model, path)
     about: Callable[[Any, Mapping[str, Any]], dict[str, Any]] = {
         ExtremeClassifier: _about_network,
         TreeClassifier: _about_tree,
@@ -47,7 +48,7 @@ def collect(path: Path) -> dict[str, Any]:
     with model_errors():
         found = about(model, metadata)
         settings = metadata["parameters"] | dict(_part_settings(metadata))
-    state = checkpoint_of(path)
+    state = unfinished(path)
     return {
         "model": str(path),
         "kind": metadata["model"],
@@ -57,7 +58,7 @@ def collect(path: Path) -> dict[str, Any]:
         "choices": choices_of(model),
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
         "settings": {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose")},
-        "unfinished": str(state) if checkpoints.checkpoint_exists(state) else None,
+        "unfinished": None if state is None else str(state),
     }
 
 
@@ -181,6 +182,8 @@ def describe(found: Mapping[str, Any]) -> str:
     """Lay out a report for people."""
     if found["kind"] == Recommender.__name__:
         return log_commands.describe_model(found)
+    if found["kind"] == stream_commands.KIND:
+        return stream_commands.describe_model(found)
     if found["kind"] == TableClassifier.__name__:
         return table_commands.describe_model(found)
     noun = "text" if found["kind"] == TextClassifier.__name__ else "point"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +30,8 @@ AUTO = "auto"
 class LogColumns:
     """Names of the columns of a log; `time` and `weight` may be None, and `time` may be "auto".
 
-    With `by_position`, the names are positions in a CSV or TSV file without a header. `file` is how the training log
-    was read, for further files.
+    `features` are further columns. With `by_position`, the names are positions in a CSV or TSV file without a header.
+    `file` is how the training log was read, for further files.
     """
 
     user: str = "user"
@@ -40,28 +40,15 @@ class LogColumns:
     weight: str | None = None
     by_position: bool = False
     file: LearntFile = NO_FILE
+    features: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
+    def of(cls, user: Any, item: Any, time: Any, weight: Any, features: Sequence[Any] = ()) -> LogColumns:
         """Check the names of columns, or their positions, which all must be then."""
-        names = {"user": user, "item": item, "time": time, "weight": weight}
-        for argument, name in names.items():
-            refuse_values(argument, name, "log")
-        positions = [_is_position(name) for name in names.values() if name not in (None, AUTO)]
-        for argument, name in names.items():
-            may_be_none = name is None and argument in ("time", "weight")
-            if not (isinstance(name, str) or _is_position(name) or may_be_none):
-                raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
-        if any(positions):
-            names["time"] = None if time == AUTO else time
-            if not all(positions):
-                raise ValueError(f"user, item, time and weight must all be names or all positions, got {names}")
-        given = [str(name) for name in names.values() if name is not None]
-        repeated = first_repeated(given)
-        if repeated is not None:
-            raise ValueError(f"user, item, time and weight must be different columns, got {repeated!r} twice")
-        user, item, time, weight = (None if name is None else str(name) for name in names.values())
-        return cls(user, item, time, weight, any(positions))
+        own = {"user": user, "item": item, "time": time, "weight": weight}
+        further = {f"event_features[{i}]": name for i, name in enumerate(features)}
+        names, by_position = check_columns(own | further)
+        return cls(**{name: names[name] for name in own}, by_position=by_position, features=tuple(map(str, features)))
 
     def like_training(self, log: Any, file: LogFile) -> LogFile:
         """Return how to read a file: as the training file was read, unless `file` has other options."""
@@ -78,19 +65,21 @@ class LogColumns:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields in types of JSON."""
-        return {**vars(self), "file": self.file.as_json()}
+        return {**vars(self), "file": self.file.as_json(), "features": list(self.features)}
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> LogColumns:
         """Check the result of `as_json`, also of older models, which have no file."""
-        columns = cls(**{**found, "file": LearntFile.of_json(found.get("file"))})
-        cls.of(columns.user, columns.item, columns.time, columns.weight)
+        further = {"file": LearntFile.of_json(found.get("file")), "features": tuple(found.get("features", ()))}
+        columns = cls(**{**found, **further})
+        cls.of(columns.user, columns.item, columns.time, columns.weight, columns.features)
         boolean("by_position", columns.by_position)
         return columns
 
     def names(self) -> dict[str, str | None]:
         """Return the columns by argument."""
-        return {"user": self.user, "item": self.item, "time": self.time, "weight": self.weight}
+        own = {"user": self.user, "item": self.item, "time": self.time, "weight": self.weight}
+        return own | {f"event_features[{i}]": name for i, name in enumerate(self.features)}
 
     def given(self) -> dict[str, str]:
         """Return the arguments by the name of their column, without a time that is yet to be found."""
@@ -109,6 +98,31 @@ class LogColumns:
             return self
         time = next((name for name in TIMES if name in frame and name not in self.given()), None)
         return replace(self, time=time)
+
+
+def check_columns(
+    columns: dict[str, Any], optional: tuple[str, ...] = ("time", "weight")
+) -> tuple[dict[str, Any], bool]:
+    """Check the columns of arguments, names or positions; return them as strings, and whether they are positions."""
+    columns, time = dict(columns), columns.get("time")
+    for argument, name in columns.items():
+        refuse_values(argument, name, "log")
+    positions = [_is_position(name) for name in columns.values() if name not in (None, AUTO)]
+    for argument, name in columns.items():
+        may_be_none = name is None and argument in optional
+        if not (isinstance(name, str) or _is_position(name) or may_be_none):
+            raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
+    *first, last = columns
+    arguments = f"{', '.join(first)} and {last}"
+    if any(positions):
+        columns["time"] = None if time == AUTO else time
+        if not all(positions):
+            raise ValueError(f"{arguments} must all be names or all positions, got {columns}")
+    given = [str(name) for name in columns.values() if name is not None]
+    repeated = first_repeated(given)
+    if repeated is not None:
+        raise ValueError(f"{arguments} must be different columns, got {repeated!r} twice")
+    return {argument: None if name is None else str(name) for argument, name in columns.items()}, any(positions)
 
 
 def _is_position(name: Any) -> bool:

@@ -95,7 +95,7 @@ def _narrowed(name: str, array: NDArray[Any], arrays: Arrays) -> Arrays:
         return {name: encode_varints(numbers) if fits else array}
     if _is_factor(name, array) and np.array_equal(_halved(array), array):
         return {name: _upper(array)}
-    if array.dtype == np.int8 and array.ndim == 2 and array.shape[1] % 8 == 0:
+    if _ends(name, ("weights",)) and array.dtype == np.int8 and array.ndim == 2 and array.shape[1] % 8 == 0:
         used = array != 0
         return {name: array[used], name + MASK: np.packbits(used, axis=1)}
     pointers = _row_pointers(name, array, arrays)

@@ -14,9 +14,9 @@ from sparsenet.data.frame_columns import as_column
 from sparsenet.data.frames import Frame, is_frame
 from sparsenet.estimators.table_input import as_table
 from sparsenet.features.log_names import is_one
-from sparsenet.features.log_values import encode_names, read_times
+from sparsenet.features.log_values import encode_names, read_features, read_times
 from sparsenet.features.logs import AUTO, TIMES, LogColumns, LogFile, log_frame
-from sparsenet.kernels.types import F64, I32, I64
+from sparsenet.kernels.types import F32, F64, I32, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,12 @@ class EventLog:
         Distinct: int64, or objects of str.
     columns : LogColumns
         The columns that were read.
+    frame : Frame
+        The log as read, with all columns.
+    rows : ndarray of shape (n,), int64
+        The row of each event in the frame.
+    features : ndarray of shape (n, f), float32
+        The numbers of further columns, if wanted.
     """
 
     users: I32
@@ -40,6 +46,9 @@ class EventLog:
     user_names: NDArray[Any]
     item_names: NDArray[Any]
     columns: LogColumns
+    frame: Frame
+    rows: I64
+    features: F32
 
     def __len__(self) -> int:
         return len(self.users)
@@ -56,12 +65,19 @@ class EventLog:
 
 
 def read_events(
-    log: Any, columns: LogColumns, file: LogFile, *, sort: bool, newest: float | None, n_events: int
+    log: Any,
+    columns: LogColumns,
+    file: LogFile,
+    *,
+    sort: bool,
+    newest: float | None,
+    n_events: int,
+    features: tuple[str, ...] = (),
 ) -> EventLog:
     """Read a log; raise an error that names the first row whose time is before the row before it, or before `newest`.
 
     A dict of cells is one event. With `sort`, rows may be in any order, and rows of one time keep theirs. Without a
-    column of times, the time of an event is its number, counted from `n_events`.
+    column of times, the time of an event is its number, counted from `n_events`. `features` are columns of numbers.
     """
     log = as_table(log)
     if not is_frame(log):
@@ -77,20 +93,19 @@ def read_events(
     users, user_names = encode_names(frame, columns.user)
     items, item_names = encode_names(frame, columns.item)
     times = n_events + np.arange(len(frame), dtype=np.float64)
-    order: I64 | slice = slice(None)
+    order: I64 = np.arange(len(frame))
     if columns.time is not None:
         times = read_times(frame, columns.time)
         row = first_unusable(times)
         if row is not None:  # differences of such times would overflow
             raise frame.error(unusable(times[row], f"in column {columns.time!r}"), row)
-        order = np.argsort(times, kind="stable") if sort else slice(None)
+        order = np.argsort(times, kind="stable") if sort else order
         _check_order(frame, columns.time, times, order, newest, sort=sort)
-    return EventLog(users[order], items[order], times[order], user_names, item_names, columns)
+    numbers = read_features(frame, features)[order]
+    return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order, numbers)
 
 
-def _check_order(
-    frame: Frame, column: str, times: F64, order: I64 | slice, newest: float | None, *, sort: bool
-) -> None:
+def _check_order(frame: Frame, column: str, times: F64, order: I64, newest: float | None, *, sort: bool) -> None:
     """Raise an error about the first event that is older than the one before it, or than the state."""
     if newest is not None and len(times):
         row = int(np.argmax(times < newest)) if not sort else int(np.argmin(times))
@@ -123,7 +138,7 @@ def query_times(time: Any, n: int, newest: float) -> F64:
     values = as_column(time if several else [time], "time")
     found = read_times(Frame({"time": values}, "time", len(values)), "time")
     if several and len(found) != n:
-        raise ValueError(f"time must be one time, or one for each of {n} users, got {len(found)}")
+        raise ValueError(f"time must be one time, or one for each of {n} queries, got {len(found)}")
     if (found < newest).any():
         raise ValueError(
             f"time {found.min():.15g} is before {newest:.15g}, the last event learnt: ask for a later time"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
@@ -18,17 +19,20 @@ def as_features(features: Any, n_points: int, n_features: int) -> Rows:
         raise ValueError("features are missing: a head with a wide path takes the features of the points, too")
     if not isinstance(features, Tensor) and not sparse.issparse(features):
         raise TypeError(f"features must be a SciPy matrix or a tensor, got {type(features).__name__}")
-    matrix: Any = _of_tensor(features) if isinstance(features, Tensor) else features
+    matrix: Any = (_of_tensor(features) if isinstance(features, Tensor) else features).tocsr()
     if tuple(matrix.shape) != (n_points, n_features):
         raise ValueError(f"features must have the shape ({n_points}, {n_features}), got {tuple(matrix.shape)}")
     check_structure("features", matrix)
-    return Rows.of(canonical(matrix.tocsr()))
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"features must hold real numbers, got {matrix.dtype}")
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("features hold NaN or infinity: replace them")
+    return Rows.of(canonical(matrix))
 
 
 def _of_tensor(features: Tensor) -> Any:
     found = features.detach().cpu()
     if found.layout == torch.strided:
         return sparse.csr_array(found.numpy())
-    rows = found if found.layout == torch.sparse_csr else found.to_sparse_csr()
-    parts: Any = (rows.values().numpy(), rows.col_indices().numpy(), rows.crow_indices().numpy())
-    return sparse.csr_array(parts, shape=tuple(rows.shape))
+    entries = found.to_sparse_coo().coalesce()
+    return sparse.coo_array((entries.values().numpy(), tuple(entries.indices().numpy())), shape=tuple(found.shape))

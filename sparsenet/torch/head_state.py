@@ -1,11 +1,11 @@
-"""The state of a head: weights in shared memory, and the state of training as tensors and numbers.
+"""The state of a head: weights in shared memory, and the state of training, all as tensors.
 
-`torch.load(weights_only=True)` reads it.
+`torch.load(weights_only=True)` and safetensors read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any, Self
 
@@ -20,6 +20,8 @@ from sparsenet.torch.row_gradients import Gradients
 
 #: The prefix of a sampler's arrays.
 SAMPLER = "sampler."
+#: The numbers of steps and of batches.
+COUNTERS = ("steps", "batches")
 
 
 class HeadState(nn.Module):
@@ -34,23 +36,14 @@ class HeadState(nn.Module):
     _gradients: Gradients
     _batches: int
     n_jobs: int | None
+    threads: int
     steps: int
 
-    @property
-    def threads(self) -> int:
-        """Return the number of threads."""
-        return self.n_jobs or default_threads()
-
-    def get_extra_state(self) -> dict[str, Any]:
-        """Return the state of training for `state_dict`, as tensors and numbers."""
-        return collect(self._output, steps=self.steps, batches=self._batches)
-
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        """Continue from the state of training that `get_extra_state` returned."""
-        self.steps, self._batches = int(state["steps"]), int(state["batches"])
-        self._output.prepare(self._counts, self.threads)
-        restore(self._output, state)
-        self._gradients.clear()
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Add the state of training: tensors only, since safetensors holds nothing else."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        state = collect(self._output, steps=self.steps, batches=self._batches)
+        destination.update({prefix + name: tensor for name, tensor in state.items()})
 
     def _load_from_state_dict(
         self,
@@ -63,16 +56,23 @@ class HeadState(nn.Module):
         error_msgs: list[str],
     ) -> None:
         """Check everything before the first weight changes, and copy into the shared memory."""
-        wrong = problems(self._output, dict(self.named_buffers(recurse=False)), state_dict, prefix)
+        given = {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}
+        weights = dict(self.named_buffers(recurse=False))
+        wrong = StateCheck(self._output, weights, given).problems()
+        missing_keys += [prefix + name for name in (*weights, *COUNTERS) if name not in given]
+        error_msgs += [prefix + problem for problem in wrong]
         if wrong:
-            error_msgs.extend(wrong)
             return
-        local_metadata["assign_to_params_buffers"] = False
-        super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
-        )
+        with torch.no_grad():
+            for name, tensor in weights.items():
+                tensor.copy_(given.get(name, tensor))
         if self._output.wide:
             self._output.wide.forget_inverted()
+        if not set(COUNTERS) - given.keys():
+            self.steps, self._batches = (int(given[name]) for name in COUNTERS)
+            self._output.prepare(self._counts, self.threads)
+            restore(self._output, given)
+            self._gradients.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a copy needs: the weights once, and no gradients that wait for a step."""
@@ -81,6 +81,7 @@ class HeadState(nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Share memory between the copied weights and the copied buffers again."""
         super().__setstate__(state)
+        self.threads = self.n_jobs or default_threads()  # a copy may live on another machine
         output = self._output
         output.weight.value = self.weight.numpy()
         output.bias.value = self.bias.numpy().reshape(-1, 1)
@@ -98,70 +99,69 @@ class HeadState(nn.Module):
         )
 
 
-def collect(output: SampledOutput, *, steps: int, batches: int) -> dict[str, Any]:
+def collect(output: SampledOutput, *, steps: int, batches: int) -> dict[str, Tensor]:
     """Return the counters, the states of the optimizers and the state of the sampler."""
     arrays = {f"{p.name}.{name}": array for p in output.parameters() for name, array in p.state.items()}
     arrays |= {SAMPLER + name: np.asarray(array) for name, array in output.sampler.state().items()}
-    return {"steps": steps, "batches": batches, "arrays": {n: torch.from_numpy(a) for n, a in arrays.items()}}
+    counters = dict(zip(COUNTERS, map(torch.tensor, (steps, batches)), strict=True))
+    return counters | {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def problems(output: SampledOutput, buffers: Mapping[str, Tensor], state: Mapping[str, Any], prefix: str) -> list[str]:
-    """Return what is wrong with a state for `load_state_dict`, before anything is changed."""
-    own = {name: tensor for name, tensor in buffers.items() if prefix + name in state}
-    others = [f"{prefix}{name} must be a tensor" for name in own if not isinstance(state[prefix + name], Tensor)]
-    if others:
-        return others
-    wrong = [
-        f"{prefix}{name} must have the shape {tuple(tensor.shape)}, got {tuple(state[prefix + name].shape)}"
-        for name, tensor in own.items()
-        if state[prefix + name].shape != tensor.shape
-    ]
-    wrong += [f"{prefix}{name} holds NaN or infinity" for name in own if not torch.isfinite(state[prefix + name]).all()]
-    extra = prefix + "_extra_state"
-    return wrong + ([f"{extra} {text}" for text in _training_problems(output, state[extra])] if extra in state else [])
+class StateCheck:
+    """Finds what is wrong with the `given` state before `load_state_dict` changes anything."""
+
+    def __init__(self, output: SampledOutput, weights: Mapping[str, Tensor], given: Mapping[str, Any]) -> None:
+        self._sampler, self._given = output.sampler, given
+        # Tensors of the expected shapes; their values do not matter.
+        self._expected = dict(weights) | dict.fromkeys(COUNTERS, torch.tensor(0))
+        self._incomplete: list[str] = []
+        for parameter in output.parameters():
+            shapes = parameter.optimizer.state_shapes(parameter.shape)
+            own = {f"{parameter.name}.{name}": torch.empty(shape, device="meta") for name, (shape, _) in shapes.items()}
+            self._expected |= own
+            # Before the first step, optimizers have no state.
+            self._incomplete += own.keys() - given.keys() if own.keys() & given.keys() else ()
+
+    def problems(self) -> list[str]:
+        """Describe what is missing, no tensor, of another shape or NaN, and what does not fit the sampler."""
+        prefix = (SAMPLER,) if self._sampler.state() else ()
+        wrong = [f"{name} is missing" for name in self._incomplete]
+        for name, value in self._given.items():
+            if not isinstance(value, Tensor):
+                wrong.append(f"{name} must be a tensor")
+            elif name in self._expected:
+                wrong += self._of_tensor(name, value)
+            elif not name.startswith(prefix):
+                wrong.append(f"{name} is not part of a head with this optimizer and sampler")
+        if wrong or set(COUNTERS) - self._given.keys():
+            return wrong
+        try:
+            copy(self._sampler).restore(_of_sampler(self._given))  # of a copy: nothing must change yet
+        except (ValueError, LookupError) as error:
+            return [f"{SAMPLER}* does not fit the sampler: {error}"]
+        return []
+
+    def _of_tensor(self, name: str, tensor: Tensor) -> Iterator[str]:
+        expected = self._expected[name]
+        if tensor.shape != expected.shape:
+            yield f"{name} must have the shape {tuple(expected.shape)}, got {tuple(tensor.shape)}"
+        elif name in COUNTERS and (tensor.is_floating_point() or tensor < 0):
+            yield f"{name} must be an integer of at least 0, got {tensor.item()}"
+        elif not torch.isfinite(tensor).all():
+            yield f"{name} holds NaN or infinity"
 
 
-def _training_problems(output: SampledOutput, state: Any) -> list[str]:
-    if not isinstance(state, Mapping) or {"steps", "batches", "arrays"} - state.keys():
-        return ["must have steps, batches and arrays"]
-    if any(not isinstance(state[name], int) or state[name] < 0 for name in ("steps", "batches")):
-        return ["must have steps and batches of at least 0"]
-    arrays = state["arrays"]
-    if not isinstance(arrays, Mapping) or not all(isinstance(array, Tensor) for array in arrays.values()):
-        return ["must have a tensor for each name of its arrays"]
-    expected = {
-        f"{p.name}.{name}": (shape, torch.from_numpy(np.empty(0, dtype)).dtype)
-        for p in output.parameters()
-        for name, (shape, dtype) in p.optimizer.state_shapes(p.shape).items()
-    }
-    optimizers = " and ".join(dict.fromkeys(type(p.optimizer).__name__ for p in output.parameters()))
-    wrong = []
-    for name, array in arrays.items():
-        if name.startswith(SAMPLER):
-            continue
-        if name not in expected:
-            wrong.append(f"has {name}, which {optimizers} does not use")
-        elif (tuple(array.shape), array.dtype) != expected[name]:
-            wrong.append(f"has {name} of {array.dtype} {tuple(array.shape)}, expected {expected[name]}")
-        elif not torch.isfinite(array).all():
-            wrong.append(f"has NaN or infinity in {name}")
-    try:
-        copy(output.sampler).restore(_of_sampler(arrays))  # of a copy: nothing must change yet
-    except (ValueError, LookupError) as error:
-        wrong.append(f"does not fit the sampler: {error}")
-    return wrong
-
-
-def restore(output: SampledOutput, state: Mapping[str, Any]) -> None:
+def restore(output: SampledOutput, given: Mapping[str, Tensor]) -> None:
     """Set the states of the optimizers and of the sampler."""
-    arrays = state["arrays"]
     for parameter in output.parameters():
-        names = parameter.optimizer.state_shapes(parameter.shape)
-        own = {name: arrays.get(f"{parameter.name}.{name}") for name in names}
+        shapes = parameter.optimizer.state_shapes(parameter.shape)
         parameter.drop_state()
-        if own and all(array is not None for array in own.values()):
-            parameter.state = {name: np.array(array.detach().cpu().numpy()) for name, array in own.items()}
-    output.sampler.restore(_of_sampler(arrays))
+        if all(f"{parameter.name}.{name}" in given for name in shapes):
+            parameter.state = {
+                name: np.array(given[f"{parameter.name}.{name}"].detach().cpu().numpy(), dtype)
+                for name, (_, dtype) in shapes.items()
+            }
+    output.sampler.restore(_of_sampler(given))
 
 
 def _of_sampler(arrays: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:

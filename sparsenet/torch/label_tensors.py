@@ -32,8 +32,9 @@ def as_rows(labels: Any, n_points: int, n_labels: int) -> Rows:
         raise ValueError(
             f"labels must be from 0 to {n_labels - 1}, got {ids[wrong[0]]} for point {points[wrong[0]]} of the batch"
         )
-    # Sort by point and id, and drop repeated ids.
-    keys = np.unique(points * np.int64(n_labels) + ids)
+    # Sort by point and id, and drop repeated ids, unless they are in order already.
+    keys = points * np.int64(n_labels) + ids
+    keys = keys if (keys[1:] > keys[:-1]).all() else np.unique(keys)
     indptr = np.searchsorted(keys, np.arange(n_points + 1, dtype=np.int64) * n_labels).astype(np.int64)
     empty = np.flatnonzero(np.diff(indptr) == 0)
     if len(empty):

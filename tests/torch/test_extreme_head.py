@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
+import safetensors.torch  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from sparsenet import SGD, WidePath  # noqa: E402
 from sparsenet.core.rows import Rows, transpose  # noqa: E402
 from sparsenet.torch import ExtremeHead  # noqa: E402
+from sparsenet.torch.hidden_tensors import as_array  # noqa: E402
 from sparsenet.torch.row_gradients import Gradients, RowGradient  # noqa: E402
 
 EXACT = {"sampler": "none", "precision": "float32"}
@@ -202,7 +206,7 @@ def test_the_same_seed_gives_the_same_weights_at_any_number_of_threads() -> None
 
 
 @pytest.mark.parametrize("sampler", ["random", "lsh"])
-@pytest.mark.parametrize("way", ["state_dict", "deepcopy", "pickle"])
+@pytest.mark.parametrize("way", ["state_dict", "safetensors", "deepcopy", "pickle"])
 def test_a_copy_continues_equally(way: str, sampler: str) -> None:
     def train(head: ExtremeHead, seed: int) -> None:
         head(*batch(seed=seed)).backward()
@@ -216,6 +220,9 @@ def test_a_copy_continues_equally(way: str, sampler: str) -> None:
         file.seek(0)
         other = ExtremeHead(N_INPUTS, 2000, n_negatives=32, sampler=sampler, seed=0)
         other.load_state_dict(torch.load(file, weights_only=True))
+    elif way == "safetensors":  # as the Trainer of Hugging Face saves
+        other = ExtremeHead(N_INPUTS, 2000, n_negatives=32, sampler=sampler, seed=0)
+        other.load_state_dict(safetensors.torch.load(safetensors.torch.save(head.state_dict())))
     elif way == "deepcopy":
         other = copy.deepcopy(head)
     else:
@@ -249,17 +256,42 @@ def test_from_linear_and_to_linear_are_inverse() -> None:
     assert not ExtremeHead.from_linear(nn.Linear(N_INPUTS, N_LABELS, bias=False)).bias.any()
 
 
-def test_a_step_copies_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    head = ExtremeHead(N_INPUTS, 50_000, n_negatives=16)
-    address = head.weight.data_ptr()
+def test_shares_the_memory_of_its_weights_and_of_hidden_states() -> None:
+    head, hidden = ExtremeHead(N_INPUTS, N_LABELS, optimizer=SGD(rate=1.0), **EXACT), torch.ones(3, N_INPUTS)
+    views = head.weight.numpy(), np.from_dlpack(head.weight), torch.from_dlpack(head.weight).numpy()
     head(*batch()).backward()
     head.step()
-    head.topk(batch()[0], 2)
-    assert head.weight.data_ptr() == address
-    hidden = torch.ones(3, N_INPUTS)
-    from sparsenet.torch.hidden_tensors import as_array
+    head.load_state_dict(ExtremeHead(N_INPUTS, N_LABELS, optimizer=SGD(rate=1.0), **EXACT).state_dict())
+    assert all(np.shares_memory(view, head.weight.numpy()) for view in views)
+    assert all(np.array_equal(view, head.weight) for view in views)
+    assert np.shares_memory(as_array(hidden, N_INPUTS), hidden.numpy())
 
-    assert as_array(hidden, N_INPUTS).ctypes.data == hidden.data_ptr()
+
+class Allocations(TorchDispatchMode):
+    """Keeps the largest tensor that an operator of PyTorch returned, in bytes."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            self.largest = max(self.largest, tensor.nbytes if isinstance(tensor, torch.Tensor) else 0)
+        return result
+
+
+def test_a_step_copies_nothing_larger_than_the_batch() -> None:
+    n_labels, n_negatives = 100_000, 16
+    head = ExtremeHead(N_INPUTS, n_labels, n_negatives=n_negatives, n_jobs=1)
+    hidden, labels = batch(64)
+    for _ in range(2):  # the first step allocates the optimizer's state
+        tracemalloc.start()
+        with Allocations() as by_torch:
+            head(hidden.requires_grad_(), labels).backward()
+            head.step()
+        by_numpy = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert by_torch.largest <= hidden.nbytes
+    assert by_numpy < n_labels  # a byte for each label would be more than all arrays of the batch
 
 
 def test_announces_the_bytes_of_its_arrays() -> None:
@@ -269,7 +301,7 @@ def test_announces_the_bytes_of_its_arrays() -> None:
     announced = head.memory(batch_size=5)
     assert announced["weights"] == 4 * 3000 * (N_INPUTS + 1)
     assert announced["optimizer"] == sum(
-        array.numel() * array.element_size() for array in head.get_extra_state()["arrays"].values()
+        array.nbytes for name, array in head.state_dict().items() if name.startswith("output.")
     )
 
 
@@ -292,10 +324,45 @@ def test_adds_a_wide_path_of_sparse_features() -> None:
     assert head.topk(hidden, 1, features=X).labels.ravel().tolist() == list(range(N_LABELS))
     copied = copy.deepcopy(head)
     assert torch.equal(copied.scores(hidden, features=X), head.scores(hidden, features=X))
-    with pytest.raises(ValueError, match="features are missing"):
-        head(hidden, Y)
+    for form in (torch.from_numpy(X.toarray()), torch.from_numpy(X.toarray()).to_sparse()):
+        assert torch.equal(head.scores(hidden, features=form), head.scores(hidden, features=X))
     with pytest.raises(ValueError, match="wide must have weights of 10 labels, got 9"):
         ExtremeHead(N_INPUTS, N_LABELS + 1, wide=wide_path(X, Y))
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "message"),
+    [
+        (None, ValueError, "features are missing"),
+        (np.ones((9, 12)), TypeError, "features must be a SciPy matrix or a tensor, got ndarray"),
+        (sparse.csr_array((9, 11)), ValueError, r"features must have the shape \(9, 12\), got \(9, 11\)"),
+        (torch.full((9, 12), torch.inf), ValueError, "features hold NaN or infinity"),
+        (sparse.csr_array(np.eye(9, 12) * 1j), TypeError, "features must hold real numbers, got complex128"),
+    ],
+)
+def test_bad_features_are_named(features: object, error: type, message: str) -> None:
+    X, Y = (sparse.csr_array(np.eye(9, n, dtype=np.float32)) for n in (12, N_LABELS))
+    head = ExtremeHead(N_INPUTS, N_LABELS, wide=wide_path(X, Y))
+    with pytest.raises(error, match=message):
+        head(torch.ones(9, N_INPUTS), Y, features=features)
+
+
+def test_two_forwards_and_one_backward_learn_from_one_batch() -> None:
+    first, second = batch(seed=1), batch(seed=2)
+    one, both = (ExtremeHead(N_INPUTS, N_LABELS, **EXACT) for _ in range(2))
+    loss = both(*first)
+    both(*second)
+    for result in (loss, one(*first)):
+        result.backward()
+    one.step()
+    both.step()
+    assert torch.equal(one.weight, both.weight)
+
+
+@pytest.mark.parametrize(("sampler", "computed"), [("random", 256), ("none", 3000)])
+def test_biases_start_at_one_label_among_those_that_a_step_computes(sampler: str, computed: int) -> None:
+    head = ExtremeHead(N_INPUTS, 3000, sampler=sampler, n_negatives=256)
+    assert torch.sigmoid(head.bias).sum().item() == pytest.approx(3000 / min(computed, 404), rel=1e-2)
 
 
 def test_data_parallel_is_refused() -> None:

@@ -123,10 +123,7 @@ def changed_state(name: str, value: object) -> dict:
     head = ExtremeHead(4, 5, sampler="lsh", n_negatives=2)
     head(HIDDEN, LABELS).backward()
     head.step()
-    state = head.state_dict()
-    target = state["_extra_state"]["arrays"] if name.startswith(("output.", "sampler.")) else state
-    target[name] = value
-    return state
+    return {**head.state_dict(), name: value}
 
 
 @pytest.mark.parametrize(
@@ -134,13 +131,13 @@ def changed_state(name: str, value: object) -> dict:
     [
         ("weight", torch.zeros(5, 3), r"weight must have the shape \(5, 4\), got \(5, 3\)"),
         ("bias", torch.full((5,), torch.nan), "bias holds NaN"),
-        ("output.weight.first", torch.zeros(2, 2), "output.weight.first"),
-        ("output.weight.second", torch.full((5, 4), torch.inf), "output.weight.second"),
-        ("output.other", torch.zeros(2), "output.other"),
+        ("output.weight.first", torch.zeros(2, 2), r"output.weight.first must have the shape \(5, 4\), got \(2, 2\)"),
+        ("output.weight.second", torch.full((5, 4), torch.inf), "output.weight.second holds NaN or infinity"),
+        ("output.other", torch.zeros(2), "output.other is not part of a head with this optimizer"),
         ("sampler.stale", torch.zeros(4, dtype=torch.bool), "does not fit the sampler: stale must be"),
         ("weight", 3, "weight must be a tensor"),
-        ("_extra_state", {"steps": -1, "batches": 0, "arrays": {}}, "steps and batches of at least 0"),
-        ("_extra_state", 3, "_extra_state must have"),
+        ("steps", torch.tensor(-1), "steps must be an integer of at least 0, got -1"),
+        ("batches", torch.tensor(0.5), "batches must be an integer of at least 0, got 0.5"),
     ],
 )
 def test_a_bad_state_changes_nothing(name: str, value: object, message: str) -> None:
@@ -150,6 +147,25 @@ def test_a_bad_state_changes_nothing(name: str, value: object, message: str) -> 
         head.load_state_dict(changed_state(name, value))
     assert all(torch.equal(tensor, before[name]) for name, tensor in head.named_buffers())
     assert head.steps == 0
+
+
+def test_an_incomplete_state_changes_nothing() -> None:
+    state = changed_state("bias", torch.ones(5))
+    del state["output.weight.first"]
+    head = ExtremeHead(4, 5, sampler="lsh", n_negatives=2)
+    before = head.bias.clone()
+    with pytest.raises(RuntimeError, match=r"output\.weight\.first is missing"):
+        head.load_state_dict(state)
+    assert torch.equal(head.bias, before)
+
+
+def test_loads_weights_alone_if_not_strict() -> None:
+    head, linear = ExtremeHead(4, 5), torch.nn.Linear(4, 5)
+    head(HIDDEN, LABELS).backward()
+    head.step()
+    head.load_state_dict(linear.state_dict(), strict=False)
+    assert torch.equal(head.weight, linear.weight)
+    assert head.steps == 1
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from sparsenet.storage.narrow import round_rows, rounded
 
 
 def rounded_neighbors(neighbors: Neighbors) -> Neighbors:
-    """Return the neighbors with sparse points in 8 bits; dense points keep 32."""
-    if not neighbors.is_sparse:
+    """Return the neighbors with sparse points in 8 bits; dense points have 8 already."""
+    index = neighbors.postings
+    if index is None:
         return neighbors
-    index = neighbors.index
     data = rounded({"index.indptr": index.indptr, "index.data": index.data})["index.data"]
     return replace(neighbors, index=replace(index, data=data))
 

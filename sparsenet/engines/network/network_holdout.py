@@ -55,7 +55,8 @@ def split_points(
 ) -> TrainingPoints:
     """Draw the hold-out, unless the caller did, and sort the points by use.
 
-    `given` is the user's validation data, `scouting` the caller's hold-out for a pilot run. Validation data also serve the trial of hidden units if there are enough.
+    `given` is the user's validation data, `scouting` the caller's hold-out for a pilot run. Validation data also serve
+    the trial of hidden units if there are enough.
     """
     _check_given(options, given)
     held: LoadedPoints | None = None
