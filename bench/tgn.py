@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,8 @@ def batches_of(log: dict[str, Any], size: int) -> Iterator[tuple[LinkBatch, slic
     """Yield the batches of a log, and their rows."""
     for first in range(0, len(log["sources"]), size):
         rows = slice(first, first + size)
-        nodes = (log[name][rows].astype(np.int32) for name in ("sources", "targets"))
-        yield LinkBatch(*nodes, log["times"][rows].astype(np.float64), log["features"][rows]), rows
+        sources, targets = (log[name][rows].astype(np.int32) for name in ("sources", "targets"))
+        yield LinkBatch(sources, targets, log["times"][rows].astype(np.float64), log["features"][rows]), rows
 
 
 def timed_steps(graph: GraphArrays, weights: LinkWeights, log: dict[str, Any], size: int, negatives: Any) -> Any:
@@ -173,7 +174,7 @@ def own_accuracy(log: dict[str, Any], size: int, epochs: int, ranking: bool) -> 
     columns = {"source": log["sources"], "target": log["targets"], "time": log["times"], "zero": log["features"][:, 0]}
     bounds = [0, int(TRAINED * n), int(TESTED * n), n]
     train, later, test = (
-        {name: values[first:end] for name, values in columns.items()} for first, end in zip(bounds, bounds[1:], strict=False)
+        {name: values[first:end] for name, values in columns.items()} for first, end in pairwise(bounds)
     )
     model = TemporalLinkPredictor(batch_size=size, epochs=epochs, n_jobs=1, random_state=0, verbose=False)
     began = time.process_time()

@@ -100,7 +100,9 @@ class Run:
     def __init__(self, log: Any, width: int, dropout: float, exact: bool) -> None:
         self.log = {name: torch.from_numpy(log[name]) for name in ("sources", "targets", "times", "features")}
         self.n_nodes = int(log["n_nodes"])
-        self.network = Network(self.n_nodes, log["features"].shape[1], width, dropout, LastMessage if exact else LastAggregator)
+        self.network = Network(
+            self.n_nodes, log["features"].shape[1], width, dropout, LastMessage if exact else LastAggregator
+        )
         if "message_gates" in log:
             self.network.set_weights({**log, "times": log["time_weights"]})
         self.neighbors = (LastNeighbors if exact else LastNeighborLoader)(self.n_nodes, NEIGHBORS)
@@ -120,7 +122,8 @@ class Run:
         self.place[nodes] = torch.arange(len(nodes))
         found = self.network.embed(nodes, edges, self.log["times"][events], self.log["features"][events])
         own = found[self.place[sources]]
-        return tuple(self.network.score(own, found[self.place[other]]) for other in (targets, negatives))  # type: ignore[return-value]
+        right, wrong = (self.network.score(own, found[self.place[other]]) for other in (targets, negatives))
+        return right, wrong
 
     def learn(self, rows: slice) -> None:
         events = [self.log[name][rows] for name in ("sources", "targets", "times", "features")]
@@ -138,7 +141,7 @@ class Run:
         return float(loss.detach())
 
     @torch.no_grad()
-    def test(self, first: int, end: int, batch: int, negatives: Any) -> np.ndarray:
+    def test(self, first: int, end: int, batch: int, negatives: Any) -> Any:
         """Return the logits of links and of negatives, batch after batch."""
         self.network.eval()
         found = []

@@ -95,7 +95,9 @@ class LogColumns:
         return replace(self, time=time)
 
 
-def check_columns(columns: dict[str, Any], optional: tuple[str, ...] = ("time", "weight")) -> tuple[dict[str, Any], bool]:
+def check_columns(
+    columns: dict[str, Any], optional: tuple[str, ...] = ("time", "weight")
+) -> tuple[dict[str, Any], bool]:
     """Check the columns of arguments, names or positions; return them as strings, and whether they are positions."""
     columns, time = dict(columns), columns.get("time")
     for argument, name in columns.items():

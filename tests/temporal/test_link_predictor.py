@@ -137,7 +137,9 @@ def test_nodes_without_links_have_scores() -> None:
 
 
 def test_self_loops_count_as_two_links_of_a_node() -> None:
-    model = TemporalLinkPredictor(**SMALL, mutual=True).fit({"source": ["a", "a"], "target": ["a", "b"], "time": [0, 1]})
+    model = TemporalLinkPredictor(**SMALL, mutual=True).fit(
+        {"source": ["a", "a"], "target": ["a", "b"], "time": [0, 1]}
+    )
     assert model._saved.stream.graph.counts[:2].tolist() == [3, 1]
     assert np.isfinite(model.predict_proba("a", "a"))
 

@@ -21,7 +21,14 @@ from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 from sparsenet.temporal.name_saving import pack_names, unpack_names
 from sparsenet.temporal.name_slots import NameSlots
 from sparsenet.temporal.ranking.stream import Stream
-from sparsenet.temporal.ranking.stream_arrays import ITEM_USER, MAX_HISTORY, OF_CONTEXTS, OF_ITEMS, OF_USERS, StreamArrays
+from sparsenet.temporal.ranking.stream_arrays import (
+    ITEM_USER,
+    MAX_HISTORY,
+    OF_CONTEXTS,
+    OF_ITEMS,
+    OF_USERS,
+    StreamArrays,
+)
 
 #: The kind of model, as manifests name it.
 KIND = "NextItem"
