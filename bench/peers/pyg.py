@@ -73,8 +73,8 @@ class Network(torch.nn.Module):
     def set_weights(self, given: Any) -> None:
         """Take the weights of `sparsenet.temporal.graph.link_weights`: inputs by outputs, then biases."""
         encoder, gru, attention = self.memory.time_enc.lin, self.memory.gru, self.attention
-        put(encoder.weight, given["times"][0][:, None])
-        put(encoder.bias, given["times"][1])
+        put(encoder.weight, given["time_weights"][0][:, None])
+        put(encoder.bias, given["time_weights"][1])
         for name, own in (("message_gates", "ih"), ("memory_gates", "hh")):
             put(getattr(gru, f"weight_{own}"), given[name][:-1].T)
             put(getattr(gru, f"bias_{own}"), given[name][-1])
@@ -104,7 +104,7 @@ class Run:
             self.n_nodes, log["features"].shape[1], width, dropout, LastMessage if exact else LastAggregator
         )
         if "message_gates" in log:
-            self.network.set_weights({**log, "times": log["time_weights"]})
+            self.network.set_weights(log)
         self.neighbors = (LastNeighbors if exact else LastNeighborLoader)(self.n_nodes, NEIGHBORS)
         self.place = torch.empty(self.n_nodes, dtype=torch.long)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=RATE)
