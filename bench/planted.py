@@ -71,16 +71,30 @@ class Planted(NamedTuple):
     Y_test: Any
 
 
+class Bags(NamedTuple):
+    """The words of some points: ids, ascending within a point, their counts, and the number of words of each point."""
+
+    words: I32
+    counts: NDArray[np.int16]
+    sizes: I64
+
+
 def generate(shape: Shape, seed: int = 0) -> Planted:
     """Generate a data set; equal arguments give equal data on every machine with the same NumPy."""
-    rng = np.random.default_rng((seed, shape.labels, shape.points))
-    labels, label_starts = _labels(shape, rng)
-    features, counts, feature_starts = _features(shape, labels, label_starts, rng)
-    values = _tf_idf(features, counts, len(feature_starts) - 1, shape.features)
-    X = _csr(values, features, feature_starts, shape.features)
+    labels, label_starts, bags = draw(shape, seed)
+    features, counts, sizes = (np.concatenate(arrays) for arrays in zip(*bags, strict=True))
+    values = tf_idf(counts, idf(np.bincount(features, minlength=shape.features), len(sizes))[features])
+    X = _csr(values, features, np.concatenate(([0], np.cumsum(sizes))), shape.features)
     Y = _csr(np.ones(len(labels), np.float32), labels, label_starts, shape.labels)
     cut = shape.points  # points are in random order
     return Planted(X[:cut], Y[:cut], X[cut:], Y[cut:])
+
+
+def draw(shape: Shape, seed: int = 0) -> tuple[I32, I64, Iterator[Bags]]:
+    """Draw all points, those for tests last: label ids, row pointers of labels, and blocks of words."""
+    rng = np.random.default_rng((seed, shape.labels, shape.points))
+    labels, label_starts = _labels(shape, rng)
+    return labels, label_starts, _features(shape, labels, label_starts, rng)
 
 
 def _csr(values: F32, indices: I32, starts: I64, width: int) -> Any:
@@ -131,19 +145,14 @@ def _place(shape: Shape, total: int, rng: np.random.Generator) -> tuple[I32, I64
 # --- features ------------------------------------------------------------------------------------------------------
 
 
-def _features(
-    shape: Shape, labels: I32, label_starts: I64, rng: np.random.Generator
-) -> tuple[I32, NDArray[np.int16], I64]:
-    """Draw the words of each point; return words, counts and row pointers."""
+def _features(shape: Shape, labels: I32, label_starts: I64, rng: np.random.Generator) -> Iterator[Bags]:
+    """Draw the words of each point, `CHUNK` points at a time."""
     tree = _Tree(shape, rng)
     n_points = len(label_starts) - 1
     lengths = _lengths(shape, tree, labels, label_starts, rng)
-    parts = []
     for first in range(0, n_points, CHUNK):
         chunk = slice(first, min(first + CHUNK, n_points))
-        parts.append(_bags(tree, labels, label_starts[chunk.start : chunk.stop + 1], lengths[chunk], rng))
-    words, counts, sizes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return words, counts, np.concatenate(([0], np.cumsum(sizes)))
+        yield _bags(tree, labels, label_starts[chunk.start : chunk.stop + 1], lengths[chunk], rng)
 
 
 def _lengths(shape: Shape, tree: _Tree, labels: I32, label_starts: I64, rng: np.random.Generator) -> I64:
@@ -198,24 +207,27 @@ class _Tree:
         return chosen
 
 
-def _bags(
-    tree: _Tree, labels: I32, label_starts: I64, lengths: I64, rng: np.random.Generator
-) -> tuple[I32, NDArray[np.int16], I64]:
-    """Draw the words of some points; return sorted words, their counts, and the number of words per point."""
+def _bags(tree: _Tree, labels: I32, label_starts: I64, lengths: I64, rng: np.random.Generator) -> Bags:
+    """Draw the words of some points."""
     points = np.repeat(np.arange(len(lengths)), lengths)
     n_labels = np.diff(label_starts)
     place = label_starts[points] + (rng.random(len(points), dtype=np.float32) * n_labels[points]).astype(np.int64)
     drawn = tree.words(labels[np.minimum(place, label_starts[points + 1] - 1)], rng)
     pairs, counts = np.unique(points * np.int64(tree.n_features) + drawn, return_counts=True)
     sizes = np.bincount(pairs // tree.n_features, minlength=len(lengths))
-    return (pairs % tree.n_features).astype(np.int32), counts.astype(np.int16), sizes
+    return Bags((pairs % tree.n_features).astype(np.int32), counts.astype(np.int16), sizes)
 
 
-def _tf_idf(features: I32, counts: NDArray[np.int16], n_points: int, n_features: int) -> F32:
-    held_by = np.bincount(features, minlength=n_features)
-    idf = np.log((n_points + 1) / (held_by + 1)).astype(np.float32)
+def idf(held_by: I64, n_points: int) -> F32:
+    """Return the inverse document frequency of each word, given the number of points that have it."""
+    found: F32 = np.log((n_points + 1) / (held_by + 1)).astype(np.float32)
+    return found
+
+
+def tf_idf(counts: NDArray[np.int16], idf_of_each: F32) -> F32:
+    """Return the value of each word of a point."""
     values: F32 = 1 + np.log(counts, dtype=np.float32)
-    values *= idf[features]
+    values *= idf_of_each
     return np.maximum(values, np.float32(1e-3))
 
 

@@ -77,12 +77,9 @@ def call(
 
     By default it runs in the environment of this process, and finds the modules of this repository.
     """
-    if environment is None:
-        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     # PASSIVE: a thread that spins while it waits would be charged for that time.
     environment = {
-        **environment,
+        **(environment or modules_of(ROOT)),
         **dict.fromkeys(THREAD_VARIABLES, str(threads)),
         "OMP_WAIT_POLICY": "PASSIVE",
     }
@@ -101,12 +98,24 @@ def call(
     return None if status == 0 else f"exit status {status}: {lines[-1] if lines else 'no message'}"
 
 
+def modules_of(checkout: Path) -> dict[str, str]:
+    """Return this process's environment, changed so that Python finds the modules of a checkout first."""
+    paths = [str(checkout), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def in_child(
-    module: str, job: dict[str, Any], *, python: Path | None = None, threads: int, limit: float | None = None
+    module: str,
+    job: dict[str, Any],
+    *,
+    python: Path | None = None,
+    checkout: Path = ROOT,
+    threads: int,
+    limit: float | None = None,
 ) -> dict[str, Any]:
     """Run ``python -m module JOB RESULT`` in a process of its own, and return its result or the reason for none.
 
-    The load average before the run is recorded in the result.
+    The module and sparsenet come from `checkout`. The load average before the run is recorded in the result.
     """
     about = {**job, "data": Path(job["data"]).name, "load_average_before": machine.load_average()}
     python = python or Path(sys.executable)
@@ -115,7 +124,8 @@ def in_child(
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
         files = Path(folder) / "job.json", Path(folder) / "result.json"
         files[0].write_text(json.dumps({**job, "threads": threads}))
-        problem = call([python, "-m", module, *files], threads=threads, limit=limit)
+        command: list[str | Path] = [python, "-m", module, *files]
+        problem = call(command, threads=threads, limit=limit, environment=modules_of(checkout))
         if problem:
             return {**about, "status": "failed", "reason": problem}
         return {**about, "status": "measured", **json.loads(files[1].read_text())}

@@ -2,14 +2,15 @@
 
     python -m bench.scale [--labels 10000,100000,670091,3000000] [--hidden 128,256] [--batches 200 | --epoch]
                           [--repeats 1] [--threads 1] [--dense-batches 3] [--set NAME=JSON ...]
-                          [--out bench/results/scale.json]
+                          [--before CHECKOUT] [--out bench/results/scale.json]
     python -m bench.scale --show bench/results/scale.json [--plot FILE.png]
 
 The data is planted (`bench/planted.py`) in the shape of Amazon-670K. The number of points grows with the labels up to
 490,449; with 3 million labels, a large part of them never occurs. Each run is a separate process, and sizes alternate
 within a round. sparsenet trains for a whole epoch (--epoch) or for its first batches. In the second case the epoch is
 *extrapolated*: the time of the start, plus the number of steps times the time of a step after the first 20. The epoch
-of the dense network is always extrapolated. The rules are in bench/README.md.
+of the dense network is always extrapolated. `--before` names a checkout of an older commit, with its extension built:
+it trains after each run of this one, with the same settings. The rules are in bench/README.md.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -62,6 +64,9 @@ def _systems(job: dict[str, Any], options: argparse.Namespace, *, first: bool) -
     before = machine_limits(options.threads)["median"]
     runs = [in_child("bench.scale_run", ours, threads=options.threads)]
     runs[0]["limits_beside"] = mean([before, machine_limits(options.threads)["median"]])
+    if options.before:
+        older = {**ours, "system": "before", "profile": False}
+        runs.append(in_child("bench.scale_run", older, checkout=options.before.resolve(), threads=options.threads))
     if options.dense_batches and first and job["labels"] <= options.dense_most:
         dense = {**job, "system": "dense", "batches": options.dense_batches, "batch_size": BATCH_SIZE}
         if python_of("dense").exists():
@@ -98,6 +103,7 @@ def exponent(labels: Sequence[float], costs: Sequence[float]) -> float:
 def markdown(report: dict[str, Any]) -> str:
     """Return a table with each size next to the dense network and the roofline, and the growth exponents."""
     parts = [setting(report), "\n".join([_HEAD, "|---" * 11 + "|", *_rows(report)])]
+    parts += [against_before(report)]
     parts += [_growth(report, hidden) for hidden in _values(report, "hidden")]
     parts += [_problem(run) for run in report["runs"] if run["status"] != "measured"]
     return "\n\n".join(part for part in parts if part)
@@ -116,9 +122,10 @@ def _values(report: dict[str, Any], name: str) -> list[int]:
 
 
 def _rows(report: dict[str, Any]) -> list[str]:
-    pairs = [(labels, hidden) for hidden in _values(report, "hidden") for labels in _values(report, "labels")]
     return [
-        _row(report, labels, hidden) for labels, hidden in pairs if measured_runs(report, "sparsenet", hidden, labels)
+        _row(report, labels, hidden)
+        for hidden, labels in product(_values(report, "hidden"), _values(report, "labels"))
+        if measured_runs(report, "sparsenet", hidden, labels)
     ]
 
 
@@ -157,6 +164,23 @@ def against_roofline(
         least.append(least_step_seconds(run["work"], own)["total"] * run["epoch_batches"])
         times.append(run["epoch_cpu_seconds"] / report["threads"] / least[-1])
     return median(least), median(times)
+
+
+def against_before(report: dict[str, Any]) -> str:
+    """Return a table with this commit's CPU time over that of the older one: medians over pairs of runs."""
+    rows = []
+    for labels, hidden in product(_values(report, "labels"), _values(report, "hidden")):
+        ours, before = (measured_runs(report, system, hidden, labels) for system in ("sparsenet", "before"))
+        seeds = {run["seed"]: run for run in before}
+        pairs = [(run, seeds[run["seed"]]) for run in ours if run["seed"] in seeds]
+        if pairs:
+            step, epoch = (
+                median(run[name] / older[name] for run, older in pairs)
+                for name in ("step_cpu_seconds", "epoch_cpu_seconds")
+            )
+            rows.append(f"| {labels:,} | {hidden} | {len(pairs)} | {step:.3f} | {epoch:.3f} |")
+    title = "| labels | units | pairs | step, CPU time over the older commit's | epoch |"
+    return "\n".join([title, "|---" * 5 + "|", *rows]) if rows else ""
 
 
 def growth(report: dict[str, Any], hidden: int) -> tuple[list[int], list[float]]:
@@ -220,6 +244,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--dense-most", type=int, default=670_091, help="most labels for the dense network, which is limited by memory"
     )
+    parser.add_argument("--before", type=Path, help="a checkout of an older commit to compare with")
     parser.add_argument("--touch-gb", type=float, default=0.0, help="memory to touch before timing starts")
     parser.add_argument("--set", type=assignment, action="append", default=[], help="a parameter of ExtremeClassifier")
     parser.add_argument("--shape", type=json.loads, default={}, help='JSON, such as {"points": 10000}')

@@ -9,6 +9,8 @@ a ValueError that names the argument, before anything is written. Results are bi
 Symbols in shapes: n points of a batch, d features, h units, L labels, a active labels, p features present.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -336,6 +338,29 @@ def search_cells(
     `out_scanned` (n,) counts the entries scanned.
     """
 
+def nearest_in_cells(
+    queries: F32,
+    centroids: I8,
+    centroid_scales: F32,
+    lengths: F32,
+    starts: I64,
+    codes: I8,
+    scales: F32,
+    n_probes: int,
+    out_positions: I32,
+    out_scores: F32,
+    out_scanned: I64,
+    threads: int,
+) -> None:
+    """Find for each query (n, h) the k vectors of the largest products in the nearest cells.
+
+    The arguments are those of `search_cells`, but entry j of cell c is the vector ``lengths[c] * centroid[c] +
+    scales[j] * codes[j]``. Products are computed from these bytes and the query in up to 16 bits.
+
+    `out_positions` and `out_scores` (n, k) are positions of entries and their products, best first, ties by position;
+    missing positions are -1, with a score of minus infinity.
+    """
+
 def wide_scores(
     indptr: I64,
     indices: I32,
@@ -651,33 +676,6 @@ def dual_train(
     receives the number of passes.
     """
 
-def shuffle_order(order: I32, seed: int, n_drawn: int) -> None:
-    """Shuffle `order` as a pass of `train_nodes` does; earlier shuffles drew `n_drawn` numbers, one for each swap."""
-
-def dual_pass(
-    indptr: I64,
-    indices: I32,
-    data: F32,
-    squares: F32,
-    label_indptr: I64,
-    labels: I32,
-    positive_slack: F32,
-    negative_slack: F32,
-    order: I32,
-    first: int,
-    kept: int,
-    rest: float,
-    stride: float,
-    weight: F32,
-    alpha: F32,
-) -> tuple[int, float]:
-    """Do a part of a pass of `dual_train`, for points that are not all in memory.
-
-    The arguments hold only the n points ``order[first : first + n]``, which are visited in this order. Points that
-    violate optimality by more than `rest` move to ``order[kept : ...]``. weight (d + 1, 16), and the dual variables
-    alpha (n, 16), change. Returns the end of the kept points and the largest violation.
-    """
-
 # --- classifiers in a tree of labels: see engines/tree/ ------------------------------------------------------------
 # A node has up to 16 children: nodes of the next level, or leaves in the last level. Node b has the children
 # ``children[b] ... children[b + 1] - 1``; children (b + 1,) is row pointers. Features of a point may be in any order.
@@ -736,10 +734,26 @@ def train_nodes(
     nearly zero.
     """
 
-def node_slacks(
-    own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
-) -> None:
-    """Compute the slacks of a node for `dual_pass`: n points reach it, and ``own[c]`` of these belong to child c."""
+def train_node_by_parts(
+    read: Callable[[I32], tuple[I64, I32, F32, F32]],
+    part_points: int,
+    belongs: U16,
+    features: I32,
+    n_children: int,
+    cost: float,
+    cost_of_others: float,
+    rarity: float,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    smallest: float,
+) -> tuple[I64, I32, F32, NDArray[np.int8], F32]:
+    """Train one node as `train_nodes` does, bit for bit, on points that are not all in memory.
+
+    ``read(numbers)`` returns up to `part_points` of the node's points, in this order: indptr, indices, data and
+    squares. Each pass reads all active points. Indices are positions in `features`, the features of the node,
+    ascending. `belongs` (n,) has the children of each point.
+    """
 
 def search_tree(
     levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],
@@ -911,4 +925,106 @@ def rank_stream(
     """Write the k best candidates of each user (n,), -1 without history, and their softmax probabilities: both (n, k).
 
     State and ranker as in `learn_stream`, which are only read. Padded with -1 and 0; ties go to the earlier candidate.
+    """
+
+# --- temporal graphs --------------------------------------------------------------------------------------------
+
+def message_rows(
+    memory: F32,
+    nodes: I32,
+    partners: I32,
+    features: F32,
+    elapsed: F32,
+    times: F32,
+    out_messages: F32,
+    out_states: F32,
+    out_sines: F32,
+    threads: int,
+) -> None:
+    """Gather the memory of nodes, and write the message that updates it.
+
+    memory (R, m), nodes and partners (n,), features (n, f), elapsed (n,). times (2, t) holds the rates and shifts of
+    the time encoding ``cos(rate * elapsed + shift)``.
+
+    out_states (n, m + 1): the memory of the node, and 1. out_messages (n, 2 m + f + t + 1): the memory of the node and
+    of its partner, features, time encoding, and 1; all but the last are 0 if the partner is -1. out_sines (n, t): the
+    sines of the angles; 0 without a partner.
+    """
+
+def gru_rows(gates: F32, states: F32, before: F32, out: F32, threads: int) -> None:
+    """Update memory by a gated recurrent unit: ``out = (1 - update) * proposal + update * before``, and 1.
+
+    gates and states (n, 3 m) hold what messages and memory contribute to reset, update and proposal. `gates` is
+    replaced by ``reset = sigmoid(gates + states)``, `update` likewise, and ``proposal = tanh(gates + reset * states)``.
+    before and out (n, m + 1); the last column of `before` is not read.
+    """
+
+def gru_gradient(gates: F32, states: F32, before: F32, slopes: F32, threads: int) -> None:
+    """Replace `gates` and `states`, as `gru_rows` left them, by the gradients of its inputs.
+
+    slopes (n, m + 1) is the gradient of `out`; its last column is not read.
+    """
+
+def attend_last(
+    queries: F32,
+    edge_queries: F32,
+    rows: F32,
+    links: I32,
+    ages: F32,
+    features: F32,
+    times: F32,
+    keep: F32,
+    out: F32,
+    out_edges: F32,
+    out_weights: F32,
+    threads: int,
+) -> None:
+    """Attend from each of S seeds to its last links, with H heads of c channels.
+
+    links (S, k) are rows of the keys and values, rows (N, 2 H c): all keys, then all values, by head; -1: no link. A
+    link is encoded as ``cos(times[0] * age + times[1])`` and its features: ages (S, k), times (2, t), features (S, k,
+    f). A score is ``(query . key + edge_query . encoded) / sqrt(c)``: queries (H, S, c), edge_queries (H, S, t + f).
+
+    out_weights (S, k, H) are the softmax of the scores over the links of a seed, and 0 without a link. Weighted by
+    them times keep (S, k, H), `out` (S, H c) sums the values, and out_edges (H, S, t + f) the encoded links.
+    """
+
+def attend_gradient(
+    queries: F32,
+    edge_queries: F32,
+    rows: F32,
+    links: I32,
+    ages: F32,
+    features: F32,
+    times: F32,
+    keep: F32,
+    weights: F32,
+    slopes: F32,
+    edge_slopes: F32,
+    out_queries: F32,
+    out_edge_queries: F32,
+    out_rows: F32,
+    out_times: F32,
+    threads: int,
+) -> None:
+    """Write the gradients of `attend_last`, given those of its outputs.
+
+    weights are its `out_weights`; slopes and edge_slopes have the shapes of its `out` and `out_edges`. Outputs have the
+    shapes of queries, edge_queries and rows; out_times (S, 2, t) is the gradient of `times` by seed.
+    """
+
+def remember_links(
+    neighbors: I32,
+    neighbor_times: F64,
+    neighbor_features: F32,
+    counts: I64,
+    sources: I32,
+    targets: I32,
+    times: F64,
+    features: F32,
+) -> None:
+    """Add events to the rings of the last links of their source and of their target, in order.
+
+    neighbors and neighbor_times (R, k), neighbor_features (R, k, f), counts (R,): the number of links of each node so
+    far; link i is in column ``i % k``. sources, targets and times (n,), features (n, f).
     """

@@ -106,6 +106,7 @@ void bind_search_cells(Array queries, Array centroids, Array centroid_scales, Ar
   const Cells cells = {centroids_.rows(),
                        width,
                        {centroids_.data(), centroid_scales_.data()},
+                       nullptr,
                        starts_.data(),
                        {codes_.data(), scales_.data()},
                        offsets_.data(),
@@ -115,6 +116,44 @@ void bind_search_cells(Array queries, Array centroids, Array centroid_scales, Ar
   GilRelease release;
   search_cells(cells, {bias_.size(), weight_.data(), bias_.data()}, query, out_labels_.data(), out_scores_.data(),
                out_scanned_.data(), threads);
+}
+
+void bind_nearest_in_cells(Array queries, Array centroids, Array centroid_scales, Array lengths, Array starts,
+                           Array codes, Array scales, int64_t n_probes, Array out_positions, Array out_scores,
+                           Array out_scanned, int threads) {
+  const Matrix<const float> queries_(queries, "queries");
+  const Matrix<const int8_t> centroids_(centroids, "centroids"), codes_(codes, "codes");
+  const Vector<const float> centroid_scales_(centroid_scales, "centroid_scales"), lengths_(lengths, "lengths"),
+      scales_(scales, "scales");
+  const Pointers starts_(starts, "starts");
+  const Matrix<int32_t> out_positions_(out_positions, "out_positions");
+  const Matrix<float> out_scores_(out_scores, "out_scores");
+  const Vector<int64_t> out_scanned_(out_scanned, "out_scanned");
+  const int64_t width = queries_.cols(), n_entries = starts_.last();
+  centroids_.require(1, width, "columns of queries");
+  centroid_scales_.require(0, centroids_.rows(), "rows of centroids");
+  lengths_.require(0, centroids_.rows(), "rows of centroids");
+  starts_.require(0, centroids_.rows() + 1, "rows of centroids + 1");
+  codes_.require(0, n_entries, "last of starts").require(1, width, "columns of queries");
+  scales_.require(0, n_entries, "last of starts");
+  out_positions_.require(0, queries_.rows(), "rows of queries");
+  out_scores_.require(0, queries_.rows(), "rows of queries").require(1, out_positions_.cols(), "columns of out_positions");
+  out_scanned_.require(0, queries_.rows(), "rows of queries");
+  if (out_positions_.cols() < 1) out_positions_.fail("must have a column");
+  if (centroids_.rows() < 1) centroids_.fail("must have a row");
+  require_at_least_one("n_probes", n_probes);
+  const Cells cells = {centroids_.rows(),
+                       width,
+                       {centroids_.data(), centroid_scales_.data()},
+                       lengths_.data(),
+                       starts_.data(),
+                       {codes_.data(), scales_.data()},
+                       nullptr,
+                       nullptr};
+  const CellQuery query = {queries_.data(), queries_.rows(), n_probes, out_positions_.cols(), out_positions_.cols()};
+  require_threads(threads);
+  GilRelease release;
+  nearest_in_cells(cells, query, out_positions_.data(), out_scores_.data(), out_scanned_.data(), threads);
 }
 
 void bind_nearest_points(Array indptr, Array indices, Array data, Array index_indptr, Array index_points,
@@ -215,6 +254,8 @@ void bind_index(py::module_& core) {
   core.def("search_cells", bind_search_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "starts"_a, "codes"_a,
            "scales"_a, "offsets"_a, "labels"_a, "weight"_a, "bias"_a, "n_probes"_a, "n_candidates"_a, "out_labels"_a,
            "out_scores"_a, "out_scanned"_a, "threads"_a);
+  core.def("nearest_in_cells", bind_nearest_in_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "lengths"_a,
+           "starts"_a, "codes"_a, "scales"_a, "n_probes"_a, "out_positions"_a, "out_scores"_a, "out_scanned"_a, "threads"_a);
   core.def("nearest_points", bind_nearest_points, "indptr"_a, "indices"_a, "data"_a, "index_indptr"_a, "index_points"_a,
            "index_weights"_a, "n_others"_a, "most"_a, "out_points"_a, "out_products"_a, "threads"_a);
   core.def("neighbor_votes", bind_neighbor_votes, "indptr"_a, "indices"_a, "data"_a, "label_indptr"_a, "label_ids"_a,

@@ -4,6 +4,7 @@
 
 namespace sparsenet {
 void bind_dual(pybind11::module_& core);      // training of linear classifiers
+void bind_graph(pybind11::module_& core);     // temporal graph networks
 void bind_index(pybind11::module_& core);     // exact and approximate search for the best labels and neighbors
 void bind_isa(pybind11::module_& core);       // the choice of an instruction set
 void bind_learning(pybind11::module_& core);  // losses and optimizers
@@ -20,6 +21,7 @@ void bind_wide(pybind11::module_& core);      // the wide path
 PYBIND11_MODULE(_core, core) {
   core.doc() = "C++ kernels of sparsenet; use them through sparsenet.kernels";
   sparsenet::bind_dual(core);
+  sparsenet::bind_graph(core);
   sparsenet::bind_index(core);
   sparsenet::bind_isa(core);
   sparsenet::bind_learning(core);

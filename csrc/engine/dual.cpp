@@ -1,6 +1,7 @@
 #include "dual.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -10,19 +11,10 @@
 namespace sparsenet {
 namespace {
 
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-
-  // Returns a number from 0 to n - 1. The bias of at most n / 2^64 does not matter here.
-  int64_t below(int64_t n) { return static_cast<int64_t>(scrambled(state_ += kGolden) % static_cast<uint64_t>(n)); }
-
- private:
-  uint64_t state_;
-};
-
-void shuffle(int32_t* order, int64_t count, Random& random) {
-  for (int64_t i = count - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+// Each swap draws a number from 0 to i. Its bias of at most (i + 1) / 2^64 does not matter here.
+void shuffle(int32_t* order, int64_t count, uint64_t& random) {
+  for (int64_t i = count - 1; i > 0; --i)
+    std::swap(order[i], order[scrambled(random += kGolden) % static_cast<uint64_t>(i + 1)]);
 }
 
 // Consecutive passes over the active points alone; after them the other points are checked again. On a held-out part of
@@ -33,13 +25,6 @@ constexpr int32_t kMaxShortPasses = 4;
 // A label with at least this slack is padding, which no point moves. Its dual variables start at their optimum:
 // otherwise every point would violate it until an adjacent label moves, and passes would not end.
 constexpr float kPadding = 1e29f;
-
-std::vector<float> initial_alpha(int64_t n, int64_t width, const float* slack) {
-  std::vector<float> alpha(n * width, 0.0f);
-  for (int64_t c = 0; c < width; ++c)
-    for (int64_t i = 0; slack[c] >= kPadding && i < n; ++i) alpha[i * width + c] = 1 / slack[c];
-  return alpha;
-}
 
 // The last few passes take shrinking strides. With full strides the points visited last dominate: for one text with 600
 // labels "a" and 400 labels "b", one model in four predicted "b".
@@ -52,46 +37,103 @@ float stride_of(int64_t epoch, int64_t max_epochs) {
 
 }  // namespace
 
-int32_t dual_train_block(const DualProblem& problem, int64_t n, int64_t width, DualRules rules, float* weight) {
-  std::vector<float> alpha = initial_alpha(n, width, problem.negative_slack);
-  std::vector<int32_t> order(n);
-  for (int64_t i = 0; i < n; ++i) order[i] = static_cast<int32_t>(i);
-  Random random(rules.seed + static_cast<uint64_t>(problem.first_label));
-  int64_t active = n;
-  int32_t epoch = 0, in_a_row = 0;
-  while (epoch < rules.max_epochs && n > 0) {
-    const bool all = active == n;
-    in_a_row = all ? 0 : in_a_row + 1;
-    shuffle(order.data(), active, random);
-    float violation = 0;
-    // With many labels most points are within the tolerance after one pass, and drop out.
-    active = kernels().dual_epoch(problem, width, active, order.data(), rules.tolerance / 2,
-                                  stride_of(epoch, rules.max_epochs), weight, alpha.data(), &violation);
-    ++epoch;
-    if (violation > rules.tolerance && active > 0 && in_a_row < kMaxShortPasses) continue;
-    if (all && violation <= rules.tolerance) break;
-    active = n;  // check the inactive points against the current weights
+std::vector<float> initial_alpha(int64_t n, int64_t width, const float* negative_slack) {
+  std::vector<float> alpha(n * width, 0.0f);
+  for (int64_t c = 0; c < width; ++c)
+    for (int64_t i = 0; negative_slack[c] >= kPadding && i < n; ++i) alpha[i * width + c] = 1 / negative_slack[c];
+  return alpha;
+}
+
+DualPasses::DualPasses(int64_t n, DualRules rules) : rules_(rules), order_(n), n_(n), active_(n), ended_(n == 0) {
+  std::iota(order_.begin(), order_.end(), 0);
+}
+
+float DualPasses::stride() const { return stride_of(count_, rules_.max_epochs); }
+
+bool DualPasses::start() {
+  if (ended_ || count_ >= rules_.max_epochs) return false;
+  all_ = active_ == n_;
+  in_a_row_ = all_ ? 0 : in_a_row_ + 1;
+  shuffle(order_.data(), active_, rules_.seed);
+  return true;
+}
+
+void DualPasses::end(int64_t n_active, float violation) {
+  ++count_;
+  // With many labels most points are within the tolerance after one pass, and drop out.
+  active_ = n_active;
+  if (violation > rules_.tolerance && active_ > 0 && in_a_row_ < kMaxShortPasses) return;
+  ended_ = all_ && violation <= rules_.tolerance;
+  active_ = n_;  // check the inactive points against the current weights
+}
+
+DualBlock::DualBlock(const DualProblem& problem, int64_t n, int64_t width, int64_t n_groups, DualRules rules,
+                     float* weight)
+    : n_(n),
+      width_(width),
+      lanes_(width / n_groups),
+      weight_(weight),
+      groups_(n_groups),
+      passes_(n, {rules.max_epochs, rules.tolerance, rules.seed + static_cast<uint64_t>(problem.first_label)}) {
+  for (int64_t g = 0; g < n_groups; ++g) {
+    Group& own = groups_[g];
+    own.problem = problem;
+    own.problem.first_label += g * lanes_;
+    own.problem.positive_slack += g * lanes_;
+    own.problem.negative_slack += g * lanes_;
+    own.alpha = initial_alpha(n, lanes_, own.problem.negative_slack);
+    own.weight = weight;
+    own.order = passes_.order();
+    if (n_groups == 1) continue;
+    own.own_weight.resize((problem.n_features + 1) * lanes_);
+    for (int64_t f = 0; f <= problem.n_features; ++f)
+      std::copy_n(weight + f * width + g * lanes_, lanes_, own.own_weight.data() + f * lanes_);
+    own.weight = own.own_weight.data();
+    own.own_order.resize(n);
+    own.order = own.own_order.data();
   }
-  return epoch;
 }
 
-void shuffle_order(int32_t* order, int64_t count, uint64_t seed, int64_t n_drawn) {
-  Random random(seed + static_cast<uint64_t>(n_drawn) * kGolden);
-  shuffle(order, count, random);
+void DualBlock::visit(int64_t group) {
+  Group& own = groups_[group];
+  if (own.order != passes_.order()) std::copy_n(passes_.order(), passes_.active(), own.order);
+  own.kept = kernels().dual_epoch(own.problem, lanes_, passes_.active(), own.order, passes_.rest(), passes_.stride(),
+                                  own.weight, own.alpha.data(), &own.violation);
 }
 
-int64_t dual_pass(const DualProblem& problem, int64_t n, int64_t width, int32_t* order, int64_t first, int64_t kept,
-                  float rest, float stride, float* weight, float* alpha, float* violation) {
-  std::vector<int32_t> local(n);
-  for (int64_t i = 0; i < n; ++i) local[i] = static_cast<int32_t>(i);
-  const int64_t active = kernels().dual_epoch(problem, width, n, local.data(), rest, stride, weight, alpha, violation);
-  std::vector<bool> is_active(n);
-  for (int64_t i = 0; i < active; ++i) is_active[local[i]] = true;
-  for (int64_t i = 0; i < n; ++i) {
-    std::swap(order[first + i], order[kept]);
-    kept += is_active[i];
+void DualBlock::end_pass() {
+  float violation = 0;
+  for (const Group& own : groups_) violation = std::max(violation, own.violation);
+  passes_.end(groups_.size() == 1 ? groups_[0].kept : merge_orders(), violation);
+}
+
+int64_t DualBlock::merge_orders() {
+  is_active_.assign(n_, false);
+  for (const Group& own : groups_)
+    for (int64_t at = 0; at < own.kept; ++at) is_active_[own.order[at]] = true;
+  int32_t* order = passes_.order();
+  int64_t kept = 0;
+  for (int64_t at = 0; at < passes_.active(); ++at) {
+    const bool is_active = is_active_[order[at]];
+    std::swap(order[at], order[kept]);
+    kept += is_active;
   }
   return kept;
+}
+
+void DualBlock::finish() {
+  for (size_t g = 0; groups_.size() > 1 && g < groups_.size(); ++g)
+    for (int64_t f = 0; f <= groups_[g].problem.n_features; ++f)
+      std::copy_n(groups_[g].weight + f * lanes_, lanes_, weight_ + f * width_ + g * lanes_);
+}
+
+int32_t DualBlock::train() {
+  while (start_pass()) {
+    for (int64_t group = 0; group < static_cast<int64_t>(groups_.size()); ++group) visit(group);
+    end_pass();
+  }
+  finish();
+  return passes_.count();
 }
 
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,
@@ -101,7 +143,7 @@ void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks,
     own.first_label += block * width;
     own.positive_slack += block * width;
     own.negative_slack += block * width;
-    epochs[block] = dual_train_block(own, n, width, rules, weight + block * (problem.n_features + 1) * width);
+    epochs[block] = DualBlock(own, n, width, 1, rules, weight + block * (problem.n_features + 1) * width).train();
   });
 }
 

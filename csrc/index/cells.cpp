@@ -80,15 +80,17 @@ struct Workspace {
   std::vector<ScoredLabel> probes;
 };
 
-// Scores a block of rows in 8 bits; null offsets mean zeros. Collects the positions of scores at or above the threshold
-// of the `k` best, and returns their number.
-int64_t scan(const ByteRows& rows, const float* offsets, int64_t first, int64_t count, int64_t width, int64_t k,
-             Workspace& work) {
+// Scores a block of rows in 8 bits, and adds `base` and the offsets; null offsets mean zeros. Collects the positions of
+// scores at or above the threshold of the `k` best, and returns their number.
+int64_t scan(const ByteRows& rows, const float* offsets, float base, int64_t first, int64_t count, int64_t width,
+             int64_t k, Workspace& work) {
   float* scores = work.scores.data();
   kernels().byte_scores(work.query.values(), work.query.factor(), rows.codes + first * width, rows.scales + first,
                         width, count, scores);
   if (offsets != nullptr)
     for (int64_t j = 0; j < count; ++j) scores[j] += offsets[first + j];
+  if (base != 0)
+    for (int64_t j = 0; j < count; ++j) scores[j] += base;
   // Labels come in any order, so one whose score equals the threshold may still win by its smaller id.
   float threshold = std::nextafter(work.best.threshold(), kLowest);
   if (!work.best.full() && BlockMaxima::has_bound(count, k))
@@ -100,7 +102,7 @@ void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
   work.best.reset(n_probes);
   for (int64_t first = 0; first < cells.n_cells; first += kBlock) {
     const int64_t count = std::min(kBlock, cells.n_cells - first);
-    const int64_t found = scan(cells.centroids, nullptr, first, count, cells.width, n_probes, work);
+    const int64_t found = scan(cells.centroids, nullptr, 0, first, count, cells.width, n_probes, work);
     for (int64_t f = 0; f < found; ++f) {
       const int32_t at = work.positions[static_cast<size_t>(f)];
       work.best.add({work.scores[static_cast<size_t>(at)], static_cast<int32_t>(first + at)});
@@ -118,15 +120,18 @@ void prefetch_cell(const Cells& cells, int64_t cell) {
   const auto* codes = reinterpret_cast<const float*>(cells.entries.codes + first * cells.width);
   prefetch(codes, std::min(kBytes, count * cells.width) / kFloat);
   prefetch(cells.entries.scales + first, count);
-  prefetch(cells.offsets + first, count);
+  if (cells.offsets != nullptr) prefetch(cells.offsets + first, count);
 }
 
-void scan_cell(const Cells& cells, int64_t cell, int64_t k, Workspace& work) {
+void scan_cell(const Cells& cells, const ScoredLabel& probe, int64_t k, Workspace& work) {
+  const int64_t cell = probe.label;
+  const float base = cells.lengths == nullptr ? 0.0f : cells.lengths[cell] * probe.score;
   for (int64_t first = cells.starts[cell]; first < cells.starts[cell + 1]; first += kBlock) {
     const int64_t count = std::min(kBlock, cells.starts[cell + 1] - first);
-    const int64_t found = scan(cells.entries, cells.offsets, first, count, cells.width, k, work);
+    const int64_t found = scan(cells.entries, cells.offsets, base, first, count, cells.width, k, work);
     for (int64_t f = 0; f < found; ++f) {
-      const int32_t at = work.positions[static_cast<size_t>(f)], label = cells.labels[first + at];
+      const int32_t at = work.positions[static_cast<size_t>(f)];
+      const int32_t label = cells.labels == nullptr ? static_cast<int32_t>(first + at) : cells.labels[first + at];
       const ScoredLabel candidate = {work.scores[static_cast<size_t>(at)], label};
       if (candidate.score >= work.best.threshold() && work.marks.add(label)) work.best.add(candidate);
     }
@@ -142,12 +147,10 @@ int64_t collect(const Cells& cells, const CellQuery& query, Workspace& work) {
     work.best.reset(query.n_candidates);
     for (const ScoredLabel& candidate : kept) work.best.add(candidate);
     for (; done < n_probes; ++done) {
-      const int64_t cell = work.probes[static_cast<size_t>(done)].label;
-      if (done + 1 < n_probes) {
-        prefetch_cell(cells, work.probes[static_cast<size_t>(done) + 1].label);
-      }
-      scan_cell(cells, cell, query.n_candidates, work);
-      scanned += cells.starts[cell + 1] - cells.starts[cell];
+      const ScoredLabel& probe = work.probes[static_cast<size_t>(done)];
+      if (done + 1 < n_probes) prefetch_cell(cells, work.probes[static_cast<size_t>(done) + 1].label);
+      scan_cell(cells, probe, query.n_candidates, work);
+      scanned += cells.starts[probe.label + 1] - cells.starts[probe.label];
     }
     work.best.cut();
     if (work.marks.count() >= query.k || n_probes == cells.n_cells) return scanned;
@@ -156,8 +159,8 @@ int64_t collect(const Cells& cells, const CellQuery& query, Workspace& work) {
   }
 }
 
-void write_best(const Cells& cells, const ExactRows& rows, const float* query, int64_t k, Workspace& work,
-                int32_t* labels, float* scores) {
+// Scores the candidates in `work.best` exactly.
+void rescore(const Cells& cells, const ExactRows& rows, const float* query, Workspace& work) {
   std::vector<ScoredLabel>& found = work.best.entries();
   const auto count = static_cast<int64_t>(found.size());
   work.ids.resize(found.size());
@@ -169,7 +172,11 @@ void write_best(const Cells& cells, const ExactRows& rows, const float* query, i
     kernels().dot_rows(query, rows.weight, cells.width, work.ids.data(), 0, count, work.scores.data());
   for (size_t i = 0; i < found.size(); ++i)
     found[i] = {nan_to_lowest(work.scores[i] + rows.bias[work.ids[i]]), work.ids[i]};
-  const int64_t written = std::min(k, count);
+}
+
+void write_best(int64_t k, Workspace& work, int32_t* labels, float* scores) {
+  std::vector<ScoredLabel>& found = work.best.entries();
+  const int64_t written = std::min(k, static_cast<int64_t>(found.size()));
   std::partial_sort(found.begin(), found.begin() + written, found.end(), better);
   for (int64_t r = 0; r < k; ++r) {
     labels[r] = r < written ? found[static_cast<size_t>(r)].label : -1;
@@ -177,14 +184,14 @@ void write_best(const Cells& cells, const ExactRows& rows, const float* query, i
   }
 }
 
-}  // namespace
-
-void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& query, int32_t* out_labels,
-                  float* out_scores, int64_t* out_scanned, int threads) {
+// Collects the candidates of each query, lets `finish(query, work)` score them again, and writes the best.
+template <typename Finish>
+void search(const Cells& cells, const CellQuery& query, int64_t n_labels, Finish finish, int32_t* out_labels,
+            float* out_scores, int64_t* out_scanned, int threads) {
   parallel_for(query.n, threads, [&](int64_t i) {
     static thread_local Workspace work;
     work.marks.clear();  // an earlier query may have run out of memory
-    work.marks.prepare(rows.n_labels);
+    work.marks.prepare(n_labels);
     BlockMaxima::prepare(kBlock, work.buffer);
     work.positions.resize(kBlock);
     work.scores.resize(std::max<size_t>(kBlock, work.scores.size()));
@@ -192,8 +199,23 @@ void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& qu
     work.query.round(one, cells.width);
     out_scanned[i] = collect(cells, query, work);
     work.marks.clear();
-    write_best(cells, rows, one, query.k, work, out_labels + i * query.k, out_scores + i * query.k);
+    finish(one, work);
+    write_best(query.k, work, out_labels + i * query.k, out_scores + i * query.k);
   });
+}
+
+}  // namespace
+
+void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& query, int32_t* out_labels,
+                  float* out_scores, int64_t* out_scanned, int threads) {
+  const auto finish = [&](const float* one, Workspace& work) { rescore(cells, rows, one, work); };
+  search(cells, query, rows.n_labels, finish, out_labels, out_scores, out_scanned, threads);
+}
+
+void nearest_in_cells(const Cells& cells, const CellQuery& query, int32_t* out_positions, float* out_scores,
+                      int64_t* out_scanned, int threads) {
+  const auto finish = [](const float*, Workspace&) {};
+  search(cells, query, cells.starts[cells.n_cells], finish, out_positions, out_scores, out_scanned, threads);
 }
 
 }  // namespace sparsenet

@@ -1,4 +1,5 @@
-// Search in coarse cells: a query scans the entries of the nearest cells in 8 bits, and the best are scored exactly.
+// Search in coarse cells: a query scans the entries of the nearest cells in 8 bits. Of labels, the best are then scored
+// exactly.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,13 @@ struct ByteRows {
   const float* scales;
 };
 
-// Cell c has the entries [starts[c], starts[c + 1]): rows in 8 bits, their labels, and the biases of these. A label may
-// be in several cells.
+// Cell c has the entries [starts[c], starts[c + 1]): rows in 8 bits and their labels, each of which may be in several
+// cells. `offsets` are biases of the entries. Rows with `lengths` are differences from lengths[c] times the centroid.
+// Null offsets and lengths are zeros; null labels are the positions of the entries.
 struct Cells {
   int64_t n_cells, width;
   ByteRows centroids;
+  const float* lengths;
   const int64_t* starts;
   ByteRows entries;
   const float* offsets;
@@ -39,5 +42,9 @@ struct CellQuery {
 // first, and the number of entries scanned. Missing labels are -1, with a score of minus infinity.
 void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& query, int32_t* out_labels,
                   float* out_scores, int64_t* out_scanned, int threads);
+
+// Does the same for the positions of entries, without exact scores; `n_candidates` is k.
+void nearest_in_cells(const Cells& cells, const CellQuery& query, int32_t* out_positions, float* out_scores,
+                      int64_t* out_scanned, int threads);
 
 }  // namespace sparsenet

@@ -14,7 +14,7 @@ struct DualLanes<1> {
 
 // Visits the first `count` points in `order` once. Each moves the weights by the fraction `stride` of the way to its
 // own optimum. Moves the points that violate optimality by more than `rest` for some label to the front of `order`, and
-// returns their number.
+// returns their number. Within a pass no label depends on the others, so a wide block has the bits of narrow ones.
 template <int width>
 int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float rest, float stride, float* weight,
                    float* alpha, float* violation) {
@@ -49,11 +49,12 @@ int64_t dual_visit(const DualProblem& p, int64_t count, int32_t* order, float re
       const float after = free > 0 ? free : 0;
       const float change = after - before;
       const float wrong = gradient < 0 ? -gradient : before > 0 ? gradient : 0;
-      moved |= (change > still) | (change < -still);
+      const bool moves = (change > still) | (change < -still);
+      moved |= moves;
       active |= wrong > rest;
       worst[c] = wrong > worst[c] ? wrong : worst[c];
-      move[c] = change * sign[c];
-      next[c] = after;
+      move[c] = moves ? change * sign[c] : 0;
+      next[c] = moves ? after : before;
     }
     if (moved) {
       Floats step;

@@ -90,6 +90,25 @@ struct RankerStep {
   float rate, start, keep, negligible;
 };
 
+// What the messages of nodes are made of. A row of `features` and an elapsed time belong to each message; a node without
+// a partner has no message. `times` holds the rates of the time encoding, then its shifts.
+struct GraphMessages {
+  int64_t memory_width, n_features, n_times;
+  const float* memory;
+  const int32_t *nodes, *partners;
+  const float *features, *elapsed, *times;
+};
+
+// The last links of each seed, as rows of keys and values (rows, 2, heads, channels); -1: no link. Queries are (heads,
+// seeds, channels), those of encoded links (heads, seeds, times + features). `keep` (seeds, links, heads) multiplies the
+// weights.
+struct LastLinks {
+  int64_t n_seeds, n_heads, n_channels, n_links, n_times, n_features, n_rows;
+  const float *queries, *edge_queries, *rows;
+  const int32_t* links;
+  const float *ages, *features, *times, *keep;
+};
+
 // One-vs-rest classifiers of a block of labels from `first_label` on, as a problem for dual coordinate descent.
 struct DualProblem {
   Csr csr;
@@ -185,6 +204,22 @@ using ranker_step = void(const float* features, const float* hidden, const float
                          int64_t n_features, int64_t n_units, RankerStep step, float* weights, float* squares,
                          float* gradient, float* slope);
 
+// --- temporal graphs: see graph.inl.h and the contracts of the functions in sparsenet/_core.pyi ---
+using message_rows = void(const GraphMessages& in, float* messages, float* states, float* sines, int64_t begin,
+                          int64_t end);
+using gru_rows = void(float* gates, const float* states, const float* before, int64_t width, float* after,
+                      int64_t begin, int64_t end);
+using gru_gradient = void(float* gates, float* states, const float* before, const float* slopes, int64_t width,
+                          int64_t begin, int64_t end);
+using attend_last = void(const LastLinks& in, float* out, float* out_edges, float* weights, float* scratch,
+                         int64_t begin, int64_t end);
+using attend_gradient = void(const LastLinks& in, const float* weights, const float* slopes, const float* edge_slopes,
+                             float* out_queries, float* out_edge_queries, float* out_times, float* out_scores,
+                             float* scratch, int64_t begin, int64_t end);
+using attend_row_gradient = void(const LastLinks& in, const float* weights, const float* slopes, const float* scores,
+                                 const int64_t* starts, const int64_t* order, float* out_rows, int64_t begin,
+                                 int64_t end);
+
 }  // namespace signatures
 
 // All kernels by name. This list declares the members of KernelTable and fills them in kernels.inl.h, so a table with a
@@ -212,7 +247,13 @@ using ranker_step = void(const float* features, const float* hidden, const float
   DO(log2_of_one_plus)                \
   DO(ranker_forward)                  \
   DO(softmax_row)                     \
-  DO(ranker_step)
+  DO(ranker_step)                     \
+  DO(message_rows)                    \
+  DO(gru_rows)                        \
+  DO(gru_gradient)                    \
+  DO(attend_last)                     \
+  DO(attend_gradient)                 \
+  DO(attend_row_gradient)
 
 struct KernelTable {
   const char* name;        // of the instruction set

@@ -35,6 +35,8 @@ namespace {
 #include "bytes.inl.h"
 //
 #include "ranker.inl.h"
+//
+#include "graph.inl.h"
 
 constexpr KernelTable make_table() {
   KernelTable table = {};

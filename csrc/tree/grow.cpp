@@ -12,6 +12,8 @@
 namespace sparsenet {
 namespace {
 
+constexpr int64_t kRowsAtATime = 256;
+
 float inverse_length(const SparseSum& sum) {
   double squares = 0;
   for (const int32_t feature : sum) squares += static_cast<double>(sum[feature]) * sum[feature];
@@ -33,11 +35,13 @@ struct Sides {
 
   // Moves the `n_left` rows closest to the left centroid to the front of `order`. Returns false if they are there
   // already.
-  bool divide(const Csr& rows, int32_t* order, int64_t n, int64_t n_left) {
+  bool divide(const Csr& rows, int32_t* order, int64_t n, int64_t n_left, int threads) {
     const float to_left = inverse_length(left), to_right = inverse_length(right);
     closeness.resize(n);
-    for (int64_t i = 0; i < n; ++i)
-      closeness[i] = {dot(left, rows, order[i]) * to_left - dot(right, rows, order[i]) * to_right, order[i]};
+    parallel_blocks(n, kRowsAtATime, threads, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        closeness[i] = {dot(left, rows, order[i]) * to_left - dot(right, rows, order[i]) * to_right, order[i]};
+    });
     const ScoredLabel& last = *std::min_element(closeness.begin(), closeness.begin() + n_left, worse);
     const ScoredLabel& first = *std::max_element(closeness.begin() + n_left, closeness.end(), worse);
     if (better(last, first)) return false;
@@ -49,17 +53,19 @@ struct Sides {
     return true;
   }
 
-  void update_centroids(const Csr& rows, const int32_t* order, int64_t n, int64_t n_left) {
-    left.clear();
-    right.clear();
-    for (int64_t i = 0; i < n; ++i) (i < n_left ? left : right).add(rows, order[i]);
+  void update_centroids(const Csr& rows, const int32_t* order, int64_t n, int64_t n_left, int threads) {
+    parallel_for(2, threads, [&](int64_t side) {
+      SparseSum& sum = side == 0 ? left : right;
+      sum.clear();
+      for (int64_t i = side == 0 ? 0 : n_left; i < (side == 0 ? n_left : n); ++i) sum.add(rows, order[i]);
+    });
   }
 
   static bool worse(const ScoredLabel& a, const ScoredLabel& b) { return better(b, a); }
 };
 
 void split_set(const Csr& rows, Sides& sides, int32_t* order, int64_t n, int64_t n_left, uint64_t random,
-               int64_t max_rounds) {
+               int64_t max_rounds, int threads) {
   if (n_left <= 0 || n_left >= n) return;
   const int64_t one = static_cast<int64_t>(random % static_cast<uint64_t>(n));
   const int64_t other = (one + 1 + static_cast<int64_t>((random >> 32) % static_cast<uint64_t>(n - 1))) % n;
@@ -67,19 +73,21 @@ void split_set(const Csr& rows, Sides& sides, int32_t* order, int64_t n, int64_t
   sides.right.clear();
   sides.left.add(rows, order[one]);
   sides.right.add(rows, order[other]);
-  for (int64_t round = 0; round < max_rounds && sides.divide(rows, order, n, n_left); ++round)
-    sides.update_centroids(rows, order, n, n_left);
+  for (int64_t round = 0; round < max_rounds && sides.divide(rows, order, n, n_left, threads); ++round)
+    sides.update_centroids(rows, order, n, n_left, threads);
 }
 }  // namespace
 
 void split_sets(Csr rows, int64_t n_features, const int64_t* starts, const int64_t* left, int64_t n_sets, uint64_t seed,
                 int64_t max_rounds, int32_t* order, int threads) {
   // One task per thread, each with every `workers`-th set, because centroids are as long as the number of features.
-  const int64_t workers = std::min<int64_t>(threads, n_sets);
+  // With more threads than sets, all threads share one set after the other.
+  const int64_t workers = threads > n_sets ? 1 : threads;
   parallel_for(workers, threads, [&](int64_t worker) {
     Sides sides(n_features);
     for (int64_t b = worker; b < n_sets; b += workers)
-      split_set(rows, sides, order + starts[b], starts[b + 1] - starts[b], left[b], split_mix(seed + b), max_rounds);
+      split_set(rows, sides, order + starts[b], starts[b + 1] - starts[b], left[b], split_mix(seed + b), max_rounds,
+                threads);
   });
 }
 

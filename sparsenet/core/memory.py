@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -61,6 +62,16 @@ def _is_mapped(array: Any) -> bool:
     while array is not None and not isinstance(array, np.memmap):
         array = getattr(array, "base", None)
     return array is not None
+
+
+def release_pages(array: Any) -> None:
+    """Give pages of a read-only mapping back to the system, so that a mapped matrix does not fill memory."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return
+        array = array.base
+    if isinstance(array, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        array.madvise(mmap.MADV_DONTNEED)
 
 
 def announce(needed: Mapping[str, int], limit: int, *, is_given: bool, shown: bool, even: str = "") -> str | None:

@@ -19,7 +19,6 @@ NEW_PATHS = {
     "sparsenet.blend.classifier": "estimators.blend",
     "sparsenet.blend.fitted": "engines.blend.fitted_blend",
     "sparsenet.blend.neighbors": "engines.neighbors.neighbors",
-    "sparsenet.blend.side_by_side": "engines.neighbors.side_by_side",
     "sparsenet.estimators.building": "engines.network.building",
     "sparsenet.estimators.classifier": "estimators.extreme",
     "sparsenet.estimators.fitting": "engines.network.fit_network",

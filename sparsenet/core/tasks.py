@@ -15,7 +15,7 @@ import numpy as np
 from sparsenet.core.scratch import MemoryScratch, Scratch
 from sparsenet.kernels.types import I64
 
-OnDone = Callable[[int], object]
+OnDone = Callable[[int, Any], object]
 
 
 class Session(Protocol):
@@ -30,7 +30,7 @@ class Session(Protocol):
     ) -> list[Any]:
         """Return ``function(scratch, *each)`` for each of the arguments, in their order.
 
-        `on_done` receives the position of each task that is done.
+        `on_done` receives the position and the result of each task that is done.
         """
 
 
@@ -57,7 +57,7 @@ class _HereSession:
         for at, own in enumerate(arguments):
             found.append(function(self.scratch, *own))
             if on_done is not None:
-                on_done(at)
+                on_done(at, found[at])
         return found
 
 

@@ -24,7 +24,7 @@ CLASSES: dict[object, type[Model]] = {
     for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender)
 }
 #: How to load models of the kinds that `load` does not know, by the name in the manifest.
-OTHER_LOADS = {"NextItem": "sparsenet.temporal.NextItem.load"}
+OTHER_LOADS = {name: f"sparsenet.temporal.{name}.load" for name in ("NextItem", "TemporalLinkPredictor")}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from sparsenet.core.memory import check_cells, check_width
+from sparsenet.core.memory import arrays_of, check_cells, check_width
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import MAX_WIDTH, choice, integer, n_jobs, optional, real, switch
+from sparsenet.core.validation import MAX_WIDTH, choice, integer, n_jobs, number_of_bytes, optional, real, switch
 from sparsenet.core.workers import task_runner
 from sparsenet.engines.network.training import Callback
 from sparsenet.engines.network.training.reports import check_callbacks
@@ -64,13 +64,16 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         ``"auto"``, decided in `fit`: columns if X has negative values or a third of it is nonzero (dense), or half of
         it is nonzero (sparse); together if near points then share more labels; mixed for numeric columns next to mostly
         empty ones; otherwise rows.
+    memory_limit : int, str or None
+        Memory for training in bytes, or text such as ``"8GB"``; None: the available memory. Training stops before it
+        takes more: at the start, or before a level of the tree, whose size is estimated from its first nodes.
     n_jobs : int or None
         Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
         does not depend on it.
     random_state : int, RandomState or None
         An integer makes models equal, bit for bit.
     verbose : bool, int or None
-        Show the progress of long training on stderr; 0: never; None: if stderr is a terminal.
+        Show memory and the progress of long training on stderr; 0: never; None: if stderr is a terminal.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         beam: int = 10,
         epochs: int = 7,
         normalize: str = "auto",
+        memory_limit: int | str | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | int | None = None,
@@ -121,6 +125,7 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         self.beam = beam
         self.epochs = epochs
         self.normalize = normalize
+        self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -168,21 +173,23 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         """
         if check_callbacks(callbacks):
             raise ValueError("callbacks are called after the epochs of a network, and a tree has none: leave them out")
-        rules, threads, normalize = self._check(), self._threads(), self.normalize
+        rules, threads, normalize, limit = self._check(), self._threads(), self.normalize, self._memory_limit()
         verbose, seed = (
             optional(switch, "verbose", self.verbose),
             run_seed(self.random_state, checkpoint, resume=resume),
         )
         with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
             X, y = training_points(X, y, cache=cache, verbose=verbose)
+            shared = arrays_of(X, y)
             X = checked_points(self, X)
             target, labels = Target.learn(y)
-            check_width(X.shape[1], bytes_per_feature(labels.width, threads))
+            check_width(X.shape[1], bytes_per_feature(labels.width, threads), limit=limit)
             how: dict[str, Any] = {"seed": seed, "threads": threads}
             scaling, points = scaled(X, labels, normalize, some_label=True, names=feature_names(self), **how)
             seen = LabelStats.empty(X, scaling, labels.width).with_points(points, labels)
+            del X, y  # which may be copies, and are not needed again
             how |= {"target": target, "scaling": scaling, "seen": seen, "verbose": verbose, "runner": runner}
-            how |= {"checkpoint": checkpoint, "resume": resume}
+            how |= {"checkpoint": checkpoint, "resume": resume, "memory_limit": limit, "shared": shared}
             held = given_validation(self, validation, scaling, target)
             return self._adopt(fit((points, labels), rules, **how))._validated(held)
 
@@ -218,7 +225,11 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         choice("normalize", self.normalize, CHOICES)
         optional(switch, "verbose", self.verbose)
         check_seed(self.random_state)
+        self._memory_limit()
         return self._rules()
+
+    def _memory_limit(self) -> int | None:
+        return optional(number_of_bytes, "memory_limit", self.memory_limit)
 
     def _rules(self) -> Rules:
         if isinstance(self.cost, str):

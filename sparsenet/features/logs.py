@@ -44,24 +44,8 @@ class LogColumns:
     @classmethod
     def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
         """Check the names of columns, or their positions, which all must be then."""
-        names = {"user": user, "item": item, "time": time, "weight": weight}
-        for argument, name in names.items():
-            refuse_values(argument, name, "log")
-        positions = [_is_position(name) for name in names.values() if name not in (None, AUTO)]
-        for argument, name in names.items():
-            may_be_none = name is None and argument in ("time", "weight")
-            if not (isinstance(name, str) or _is_position(name) or may_be_none):
-                raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
-        if any(positions):
-            names["time"] = None if time == AUTO else time
-            if not all(positions):
-                raise ValueError(f"user, item, time and weight must all be names or all positions, got {names}")
-        given = [str(name) for name in names.values() if name is not None]
-        repeated = first_repeated(given)
-        if repeated is not None:
-            raise ValueError(f"user, item, time and weight must be different columns, got {repeated!r} twice")
-        user, item, time, weight = (None if name is None else str(name) for name in names.values())
-        return cls(user, item, time, weight, any(positions))
+        names, by_position = check_columns({"user": user, "item": item, "time": time, "weight": weight})
+        return cls(**names, by_position=by_position)
 
     def like_training(self, log: Any, file: LogFile) -> LogFile:
         """Return how to read a file: as the training file was read, unless `file` has other options."""
@@ -109,6 +93,29 @@ class LogColumns:
             return self
         time = next((name for name in TIMES if name in frame and name not in self.given()), None)
         return replace(self, time=time)
+
+
+def check_columns(columns: dict[str, Any], optional: tuple[str, ...] = ("time", "weight")) -> tuple[dict[str, Any], bool]:
+    """Check the columns of arguments, names or positions; return them as strings, and whether they are positions."""
+    columns, time = dict(columns), columns.get("time")
+    for argument, name in columns.items():
+        refuse_values(argument, name, "log")
+    positions = [_is_position(name) for name in columns.values() if name not in (None, AUTO)]
+    for argument, name in columns.items():
+        may_be_none = name is None and argument in optional
+        if not (isinstance(name, str) or _is_position(name) or may_be_none):
+            raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
+    *first, last = columns
+    arguments = f"{', '.join(first)} and {last}"
+    if any(positions):
+        columns["time"] = None if time == AUTO else time
+        if not all(positions):
+            raise ValueError(f"{arguments} must all be names or all positions, got {columns}")
+    given = [str(name) for name in columns.values() if name is not None]
+    repeated = first_repeated(given)
+    if repeated is not None:
+        raise ValueError(f"{arguments} must be different columns, got {repeated!r} twice")
+    return {argument: None if name is None else str(name) for argument, name in columns.items()}, any(positions)
 
 
 def _is_position(name: Any) -> bool:

@@ -20,7 +20,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
 from sparsenet.core.machine import available_memory
-from sparsenet.core.memory import in_words
+from sparsenet.core.memory import arrays_of, in_words, release_pages
 from sparsenet.core.rows import Rows, RowSource
 from sparsenet.core.validation import check_names, is_missing
 from sparsenet.features.indicators import check_columns, column_names, indicator_of, is_bit, native
@@ -167,7 +167,10 @@ class Target:
             _check_memory(indicator.shape[1])
             target = cls(kind, np.arange(indicator.shape[1]) if names is None else names, dtype)
             target._check_same(classes)
-            return target, Rows.of(indicator.astype(np.float32))
+            rows = Rows.of(indicator.astype(np.float32))
+            for array in arrays_of(y):
+                release_pages(array)
+            return target, rows
         if classes is None and incremental:
             raise ValueError("classes must be passed on the first call to partial_fit: all labels that will occur")
         labels, indptr = _flatten(y, kind)

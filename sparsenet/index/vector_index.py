@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -49,20 +50,27 @@ class CalibratedEffort(NamedTuple):
 
 
 def calibrate(index: VectorIndex, queries: F32, weight: F32, bias: F32, exact: I32, recall: float) -> CalibratedEffort:
-    """Find the lowest effort that finds the share `recall` of the `exact` best labels (n, k) of the queries.
+    """Find the lowest effort that finds the share `recall` of the `exact` best labels (n, k) of the queries."""
+    k = exact.shape[1]
+    return lowest_effort(
+        lambda effort: index.topk(queries, weight, bias, k, effort)[0], index.max_effort, exact, recall
+    )
+
+
+def lowest_effort(find: Callable[[int], I32], max_effort: int, exact: I32, recall: float) -> CalibratedEffort:
+    """Find the lowest effort at which ``find(effort)`` contains the share `recall` of `exact` (n, k).
 
     The effort doubles until it is enough; bisection then lowers it.
     """
 
     def measured(effort: int) -> float:
-        found, _ = index.topk(queries, weight, bias, exact.shape[1], effort)
-        return share_found(exact, found)
+        return share_found(exact, find(effort))
 
     low, high = 0, 1
     while (share := measured(high)) < recall:
-        if high == index.max_effort:
+        if high == max_effort:
             return CalibratedEffort(high, share)
-        low, high = high, min(2 * high, index.max_effort)
+        low, high = high, min(2 * high, max_effort)
     while high - low > 1:
         middle = (low + high) // 2
         if (other := measured(middle)) >= recall:
@@ -73,7 +81,7 @@ def calibrate(index: VectorIndex, queries: F32, weight: F32, bias: F32, exact: I
 
 
 def share_found(exact: I32, found: I32) -> float:
-    """Return the share of the labels in `exact` (n, k) that `found` (n, c) contains.
+    """Return the share of the ids in `exact` (n, k) that `found` (n, c) contains.
 
     >>> share_found(np.array([[1, 2], [3, 4]]), np.array([[2, 9], [4, 3]]))
     0.75

@@ -14,9 +14,9 @@ from sparsenet.data.frame_columns import as_column
 from sparsenet.data.frames import Frame, is_frame
 from sparsenet.estimators.table_input import as_table
 from sparsenet.features.log_names import is_one
-from sparsenet.features.log_values import encode_names, read_times
+from sparsenet.features.log_values import encode_names, read_features, read_times
 from sparsenet.features.logs import AUTO, TIMES, LogColumns, LogFile, log_frame
-from sparsenet.kernels.types import F64, I32, I64
+from sparsenet.kernels.types import F32, F64, I32, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,7 @@ class EventLog:
         Distinct: int64, or objects of str.
     columns : LogColumns
         The columns that were read.
+    features : ndarray of shape (n, f), float32
     """
 
     users: I32
@@ -40,6 +41,7 @@ class EventLog:
     user_names: NDArray[Any]
     item_names: NDArray[Any]
     columns: LogColumns
+    features: F32
 
     def __len__(self) -> int:
         return len(self.users)
@@ -56,12 +58,19 @@ class EventLog:
 
 
 def read_events(
-    log: Any, columns: LogColumns, file: LogFile, *, sort: bool, newest: float | None, n_events: int
+    log: Any,
+    columns: LogColumns,
+    file: LogFile,
+    *,
+    sort: bool,
+    newest: float | None,
+    n_events: int,
+    features: tuple[str, ...] = (),
 ) -> EventLog:
     """Read a log; raise an error that names the first row whose time is before the row before it, or before `newest`.
 
     A dict of cells is one event. With `sort`, rows may be in any order, and rows of one time keep theirs. Without a
-    column of times, the time of an event is its number, counted from `n_events`.
+    column of times, the time of an event is its number, counted from `n_events`. `features` are columns of numbers.
     """
     log = as_table(log)
     if not is_frame(log):
@@ -85,7 +94,8 @@ def read_events(
             raise frame.error(unusable(times[row], f"in column {columns.time!r}"), row)
         order = np.argsort(times, kind="stable") if sort else slice(None)
         _check_order(frame, columns.time, times, order, newest, sort=sort)
-    return EventLog(users[order], items[order], times[order], user_names, item_names, columns)
+    numbers = read_features(frame, features)[order]
+    return EventLog(users[order], items[order], times[order], user_names, item_names, columns, numbers)
 
 
 def _check_order(
@@ -123,7 +133,7 @@ def query_times(time: Any, n: int, newest: float) -> F64:
     values = as_column(time if several else [time], "time")
     found = read_times(Frame({"time": values}, "time", len(values)), "time")
     if several and len(found) != n:
-        raise ValueError(f"time must be one time, or one for each of {n} users, got {len(found)}")
+        raise ValueError(f"time must be one time, or one for each of {n} queries, got {len(found)}")
     if (found < newest).any():
         raise ValueError(
             f"time {found.min():.15g} is before {newest:.15g}, the last event learnt: ask for a later time"

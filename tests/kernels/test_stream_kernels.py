@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet.temporal.stream_arrays import HALF_LIVES, StreamArrays
+from sparsenet.temporal.ranking.stream_arrays import HALF_LIVES, StreamArrays
 from tests.support.backends import has_extension
 
 N_USERS, N_ITEMS = 12, 15

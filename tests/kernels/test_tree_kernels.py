@@ -151,7 +151,7 @@ def test_splits_empty_input(backend):
 def test_splitting_does_not_depend_on_threads(backend):
     given = sets(7, SIZES * 5, LEFT * 5)
     one = split(backend, *given)
-    for threads in THREADS:
+    for threads in (*THREADS, 20):  # 20 share each set
         np.testing.assert_array_equal(split(backend, *given, threads=threads), one)
 
 
@@ -343,6 +343,22 @@ def test_training_is_independent_of_threads_and_other_nodes(backend):
         np.testing.assert_array_equal(part, whole[rows])
     np.testing.assert_array_equal(alone[4], one[4][[b]])
     assert (train(backend, points, squares, *nodes, seed=6 + b)[4] != alone[4]).any()
+
+
+@pytest.mark.parametrize(("n_nodes", "threads"), [(1, 2), (1, 3), (2, 4), (1, 8)])
+def test_threads_share_the_children_of_a_node(backend, n_nodes, threads):
+    """With more threads than nodes, children are visited in groups; here passes skip points and end early, too."""
+    for points, squares, starts, reached, belongs, children in (
+        strangers(),
+        arrivals(2, n=900, sizes=(900, 700), counts=(16, 5)),
+    ):
+        nodes = min(n_nodes, len(starts) - 1)
+        own = slice(starts[nodes])
+        few = points, squares, starts[: nodes + 1], reached[own], belongs[own], children[: nodes + 1]
+        for tolerance in (0.5, 0.01):
+            one = train(backend, *few, epochs=12, tolerance=tolerance)
+            many = train(backend, *few, epochs=12, tolerance=tolerance, threads=threads)
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(many, one, strict=True))
 
 
 # --- search_tree ---

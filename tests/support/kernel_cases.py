@@ -265,6 +265,27 @@ def search_cells(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
         yield Call("search_cells", arguments, ("out_labels", "out_scores", "out_scanned"))
 
 
+def nearest_in_cells(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    # Sums are exact and ties frequent, as above.
+    n, width, n_entries, n_cells = shape.n, shape.width, shape.labels, 7
+    starts = np.concatenate(([0], np.sort(rng.integers(0, n_entries + 1, n_cells - 1)), [n_entries]))
+    for k, n_probes in sorted({(k, n_probes) for k in (1, 5, n_entries + 1) for n_probes in (1, 2, 9)}):
+        arguments = {
+            "queries": whole(rng, n, width),
+            "centroids": rng.integers(-3, 4, (n_cells, width)).astype(np.int8),
+            "centroid_scales": np.float32([0.5, 1, 1, 2, 1, 0.5, 1]),
+            "lengths": np.float32([1, 0.5, 0, 1, 0.25, 2, 1]),
+            "starts": starts,
+            "codes": rng.integers(-9, 10, (n_entries, width)).astype(np.int8),
+            "scales": np.float32(2.0) ** rng.integers(-3, 2, n_entries).astype(np.float32),
+            "n_probes": n_probes,
+            "out_positions": np.full((n, k), -2, np.int32),
+            "out_scores": np.full((n, k), np.nan, np.float32),
+            "out_scanned": np.zeros(n, np.int64),
+        }
+        yield Call("nearest_in_cells", arguments, ("out_positions", "out_scores", "out_scanned"))
+
+
 def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     # Integers, as for predict_topk: products tie, and many are not positive.
     all_of_it = 2**40
@@ -337,6 +358,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
         shortlist,
         wide_scores,
         search_cells,
+        nearest_in_cells,
         nearest_points,
         neighbor_votes,
         recommend_items,

@@ -409,6 +409,34 @@ def search_cells(
     return {"out_labels": out_labels, "out_scores": out_scores, "out_scanned": scanned}
 
 
+def nearest_in_cells(
+    queries: Array,
+    centroids: Array,
+    centroid_scales: Array,
+    lengths: Array,
+    starts: Array,
+    codes: Array,
+    scales: Array,
+    n_probes: int,
+    out_positions: Array,
+) -> Outputs:
+    n, k = out_positions.shape
+    positions, scores, scanned = np.full((n, k), -1), np.full((n, k), -np.inf), np.zeros(n, np.int64)
+    owner = np.repeat(np.arange(len(centroids)), np.diff(starts))
+    centroids = centroids * centroid_scales.astype(np.float64)[:, None]
+    vectors = centroids[owner] * lengths[owner, None] + codes * scales[:, None].astype(np.float64)
+    for i, query in enumerate(queries.astype(np.float64)):
+        order, wanted = np.argsort(-(centroids @ query), kind="stable"), min(n_probes, len(centroids))
+        while np.isin(owner, order[:wanted]).sum() < k and wanted < len(order):
+            wanted = min(2 * wanted, len(order))
+        entries = np.flatnonzero(np.isin(owner, order[:wanted]))
+        products = vectors[entries] @ query
+        best = np.argsort(-products, kind="stable")[:k]
+        scanned[i] = len(entries)
+        positions[i, : len(best)], scores[i, : len(best)] = entries[best], products[best]
+    return {"out_positions": positions, "out_scores": scores, "out_scanned": scanned}
+
+
 def nearest_points(
     indptr: Array,
     indices: Array,

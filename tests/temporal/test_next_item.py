@@ -236,7 +236,7 @@ def test_takes_users_and_times_in_any_form() -> None:
     model = NextItem().fit({"user": [1, 2], "item": [5, 6], "time": [10, 20]})
     assert model.topk(np.array([1.0, 2.0]), time=[20, 30], k=1)["item"].tolist() == [5, 6]
     assert len(model.topk([], k=3)["item"]) == 0
-    with pytest.raises(ValueError, match="time must be one time, or one for each of 2 users, got 3"):
+    with pytest.raises(ValueError, match="time must be one time, or one for each of 2 queries, got 3"):
         model.topk([1, 2], time=[20, 21, 22])
     with pytest.raises(ValueError, match=r"row 0 of users: column 'users' holds 1\.5"):
         model.topk([1.5])

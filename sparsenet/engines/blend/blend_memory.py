@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, arrays_of, bytes_in_memory
 from sparsenet.core.rows import Rows
+from sparsenet.engines.neighbors.fit_neighbors import peak_memory
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import ROUTING_BYTES
@@ -19,13 +20,12 @@ def bytes_of_parts(tree: FittedTree, neighbors: Neighbors | None, points: Points
     found = {"tree": bytes_in_memory(of_tree)}
     if neighbors is not None:
         theirs = {id(array) for array in arrays_of(*points)}
-        arrays = [*arrays_of(neighbors.index, neighbors.labels), neighbors.weights]
-        found["neighbors"] = bytes_in_memory(array for array in arrays if id(array) not in theirs)
+        found["neighbors"] = bytes_in_memory(array for array in neighbors.arrays() if id(array) not in theirs)
     return found
 
 
 def check_parts_fit(
-    points: Points, held: Mapping[str, int], *, beam: int, k: int, memory_limit: int | None, shown: bool
+    points: Points, *, held: Mapping[str, int], beam: int, k: int, memory_limit: int | None, shown: bool
 ) -> None:
     """Refuse training whose tree and neighbors cannot fit into memory, before anything is taken.
 
@@ -43,11 +43,11 @@ def check_parts_fit(
         Whether to print the bytes.
     """
     features, labels = points
-    entries = 8 * features.n_entries * (1 if isinstance(features, Rows) else 2)  # those on disk are copied
+    copied = 0 if isinstance(features, Rows) else 8 * features.n_entries  # points on disk are loaded
     needed = {
         **{purpose: size for purpose, size in held.items() if size},
         "routing": ROUTING_BYTES * len(features) * beam,
-        "neighbors": 0 if k == 0 else entries + 4 * len(labels.indices) + 12 * features.width,
+        "neighbors": 0 if k == 0 else copied + peak_memory(features, labels),
     }
     limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
     problem = announce(needed, limit, is_given=memory_limit is not None, shown=shown)

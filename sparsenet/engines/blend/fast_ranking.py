@@ -26,7 +26,7 @@ def can_rank(parts: Parts, combination: object, n: int) -> bool:
     return (
         type(combination) is Combination
         and n <= len(parts.tree.shape.labels)
-        and (parts.neighbors is None or parts.neighbors.is_sparse)
+        and (parts.neighbors is None or parts.neighbors.postings is not None)
         and (parts.network is None or type(parts.network.output.loss) in losses)
     )
 
@@ -84,6 +84,7 @@ class FastRanking:
 def _neighbor_arguments(neighbors: Neighbors | None, k: int) -> tuple[Any, int, int, float]:
     if neighbors is None:
         return None, 0, 0, 0.0
-    index, labels = neighbors.index, neighbors.labels
+    index, labels = neighbors.postings, neighbors.labels
+    assert index is not None
     arrays = neighbors.weights, index.indptr, index.indices, index.data, labels.indptr, labels.indices
     return arrays, neighbors.max_comparisons, min(k, len(labels)), neighbors.power

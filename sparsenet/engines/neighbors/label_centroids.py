@@ -37,12 +37,11 @@ class LabelCentroids:
         summed = centroids(points, by_label.take(used), points.width, threads)
         return cls(used.astype(np.int32), as_matrix(summed).toarray())
 
-    def after(self, points: Rows, labels: Rows) -> tuple[Rows, Rows]:
-        """Append a point for each centroid, and its label."""
-        n, width = self.sums.shape
-        dense = Rows(np.arange(n + 1) * width, np.tile(np.arange(width, dtype=np.int32), n), self.sums.ravel(), width)
-        own = Rows(np.arange(n + 1), self.labels, np.ones(n, np.float32), labels.width)
-        return _concatenated(points, dense), _concatenated(labels, own)
+    def after(self, labels: Rows) -> Rows:
+        """Append the label of each centroid to the labels of points."""
+        indptr: I64 = np.concatenate((labels.indptr, labels.indptr[-1] + 1 + np.arange(len(self.labels))))
+        indices = np.concatenate((labels.indices[: labels.indptr[-1]], self.labels))
+        return Rows(indptr, indices, np.ones(len(indices), np.float32), labels.width)
 
     def leave_one_out(
         self, points: Rows, labels: Rows, near: I32, products: F32, weights: F32, largest: F32, n_points: int
@@ -70,10 +69,3 @@ class LabelCentroids:
         found = np.einsum("ij,ij->i", others, dense[rows]) / np.where(lengths > 0, lengths, 1)
         alone = lengths <= 1e-4 * np.sqrt(np.einsum("ij,ij->i", dense[rows], dense[rows]))
         products[rows, places] = np.where(alone, 0, np.maximum(found / largest[rows], 0))
-
-
-def _concatenated(first: Rows, second: Rows) -> Rows:
-    """Append rows to rows."""
-    indptr: I64 = np.concatenate((first.indptr, first.indptr[-1] + second.indptr[1:]))
-    indices = np.concatenate((first.indices[: first.indptr[-1]], second.indices))
-    return Rows(indptr, indices, np.concatenate((first.data[: first.indptr[-1]], second.data)), first.width)

@@ -10,30 +10,38 @@ from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import MAX_WIDTH, integer, real
+from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.index.cells import VectorCells
+from sparsenet.index.cells.byte_rows import ByteRows
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 
 
-def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str, float] | None]:
-    """Return the inverted index of points and their labels, in 16 bits where possible if `small`, and the exponents."""
+def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str, Any] | None]:
+    """Return the arrays of points and their labels, posting lists in 16 bits where possible if `small`, and numbers."""
     if neighbors is None:
         return {}, None
-    index, labels = neighbors.index, neighbors.labels
-    few = small and index.width <= np.iinfo(np.uint16).max + 1
-    return {
-        "index.indptr": index.indptr,
-        "index.indices": index.indices.astype(np.uint16) if few else index.indices,
-        "index.data": index.data.astype(np.float16) if small else index.data,
+    index, cells, labels = neighbors.postings, neighbors.cells, neighbors.labels
+    arrays: Arrays = {
         "labels.indptr": labels.indptr,
         "labels.indices": labels.indices,
         "weights": neighbors.weights,
-    }, {
+    }
+    about: dict[str, Any] = {
         "rarity": neighbors.rarity,
         "power": neighbors.power,
-        "max_comparisons": neighbors.max_comparisons,
         **({"n_centroids": neighbors.n_centroids} if neighbors.n_centroids else {}),
     }
+    if cells is not None:
+        return arrays | _pack_cells(cells), about | {"index": "cells", "effort": cells.effort}
+    assert index is not None
+    few = small and index.width <= np.iinfo(np.uint16).max + 1
+    return arrays | {
+        "index.indptr": index.indptr,
+        "index.indices": index.indices.astype(np.uint16) if few else index.indices,
+        "index.data": index.data.astype(np.float16) if small else index.data,
+    }, about | {"index": "postings", "max_comparisons": neighbors.max_comparisons}
 
 
 def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
@@ -43,21 +51,80 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
     n_points, n_features, n_labels = shape
     n_centroids = integer("n_centroids", about.get("n_centroids", 0), 0, n_labels)
     n_points += n_centroids
-    values, weights = arrays["index.data"].astype(np.float32), arrays["weights"]
-    points = arrays["index.indices"]
-    points = points.astype(np.int32) if points.dtype == np.uint16 else points
-    index = _rows("points", arrays["index.indptr"], points, values, n_points)
     ones = np.ones(len(arrays["labels.indices"]), np.float32)
     labels = _rows("labels", arrays["labels.indptr"], arrays["labels.indices"], ones, n_labels)
     if not 0 < n_points == len(labels):
         raise ModelError(f"the neighbors are {len(labels)} points, of a model of {n_points}")
-    if len(index) != n_features or weights.shape != (n_features,) or weights.dtype != np.float32:
+    weights = arrays["weights"]
+    if weights.shape != (n_features,) or weights.dtype != np.float32:
         raise ModelError(f"the neighbors are not of points with {n_features} features")
     if not (np.isfinite(weights).all() and weights.min() >= 0):
         raise ModelError("the weights of features of the neighbors must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
     most = integer("max_comparisons", about.get("max_comparisons", Neighbors.max_comparisons), 1, MAX_WIDTH)
+    index: Rows | VectorCells
+    if about.get("index") == "cells":
+        index = _unpack_cells(arrays, about, n_points, n_features)
+    else:
+        index = _unpack_postings(arrays, n_points, n_features)
+        if "index" not in about:  # of version 0.1, where dense points were posting lists too
+            index = cells_of_postings(index) or index
     return Neighbors(index, labels, weights, rarity, power, n_centroids=n_centroids, max_comparisons=most)
+
+
+def _pack_cells(cells: VectorCells) -> Arrays:
+    return {
+        "cells.centroids": cells.centroids.codes,
+        "cells.centroid_scales": cells.centroids.scales,
+        "cells.lengths": cells.lengths,
+        "cells.starts": cells.starts,
+        "cells.codes": cells.entries.codes,
+        "cells.scales": cells.entries.scales,
+        "cells.ids": cells.ids,
+    }
+
+
+def _unpack_cells(arrays: Arrays, about: dict[str, Any], n_points: int, n_features: int) -> VectorCells:
+    """Return the cells of up to `n_points` dense points."""
+    starts, ids = arrays["cells.starts"], arrays["cells.ids"]
+    n_cells, n = len(arrays["cells.centroids"]), len(ids)
+    expected = {
+        "centroids": (np.int8, (n_cells, n_features)),
+        "centroid_scales": (np.float32, (n_cells,)),
+        "lengths": (np.float32, (n_cells,)),
+        "starts": (np.int64, (n_cells + 1,)),
+        "codes": (np.int8, (n, n_features)),
+        "scales": (np.float32, (n,)),
+        "ids": (np.int32, (n,)),
+    }
+    for name, (dtype, size) in expected.items():
+        array = arrays[f"cells.{name}"]
+        if array.dtype != dtype or array.shape != size:
+            raise ModelError(f"{name} of the neighbors' cells must have shape {size}, and have {array.shape}")
+        if dtype == np.float32 and not np.isfinite(array).all():
+            raise ModelError(f"{name} of the neighbors' cells must be finite")
+    if n_cells < 1 or starts[0] != 0 or starts[-1] != n or (starts[1:] < starts[:-1]).any():
+        raise ModelError("the starts of the neighbors' cells do not fit")
+    if n and not (ids.min() >= 0 and ids.max() < n_points and len(np.unique(ids)) == n):
+        raise ModelError(f"the neighbors' cells do not list {n} of {n_points} points")
+    return VectorCells(
+        ByteRows(arrays["cells.centroids"], arrays["cells.centroid_scales"]),
+        arrays["cells.lengths"],
+        starts,
+        ByteRows(arrays["cells.codes"], arrays["cells.scales"]),
+        ids,
+        integer("effort", about["effort"], 1, n_cells),
+    )
+
+
+def _unpack_postings(arrays: Arrays, n_points: int, n_features: int) -> Rows:
+    """Return the posting lists of sparse points."""
+    values, points = arrays["index.data"].astype(np.float32), arrays["index.indices"]
+    points = points.astype(np.int32) if points.dtype == np.uint16 else points
+    index = _rows("points", arrays["index.indptr"], points, values, n_points)
+    if len(index) != n_features:
+        raise ModelError(f"the neighbors are not of points with {n_features} features")
+    return index
 
 
 def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:

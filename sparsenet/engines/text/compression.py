@@ -133,8 +133,8 @@ def _n_weights(model: TextModel) -> int:
         parts: list[NDArray[Any]] = [level.weights for level in model.fitted.tree.levels]
         if model.fitted.network is not None:
             parts += [p.value for p in model.fitted.network.network.parameters()]
-        if model.fitted.neighbors is not None:
-            parts.append(model.fitted.neighbors.index.data)
+        if (neighbors := model.fitted.neighbors) is not None:
+            parts += [neighbors.postings.data] if neighbors.postings is not None else neighbors.arrays()
         return sum(int(np.count_nonzero(part)) for part in parts)
     if isinstance(model, NetworkModel):
         return sum(int(np.count_nonzero(p.value)) for p in model.network.parameters())

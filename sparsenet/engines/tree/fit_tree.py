@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sparsenet.core.progress import parts_done
+from sparsenet.core.progress import is_wanted, parts_done
 from sparsenet.core.rows import Rows, RowSource, sum_of_squares
 from sparsenet.core.scratch import put_rows
 from sparsenet.core.tasks import HERE, TaskRunner
@@ -17,6 +19,7 @@ from sparsenet.engines.tree.level_checkpoint import LevelCheckpoint
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.restricting import restricted
 from sparsenet.engines.tree.train_levels import train
+from sparsenet.engines.tree.tree_memory import TreeMemory
 from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, Shape, grow
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
@@ -109,6 +112,9 @@ def fit(
     runner: TaskRunner = HERE,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    memory_limit: int | None = None,
+    shared: Sequence[NDArray[Any]] = (),
+    held: Mapping[str, int] | None = None,
 ) -> FittedTree:
     """Train a tree on rows of features and labels.
 
@@ -123,6 +129,8 @@ def fit(
         Where the tasks run; this process by default.
     checkpoint, resume :
         Keep each trained level in this directory, and go on after the last one there.
+    memory_limit, shared, held :
+        Bytes that training may take, arrays of the caller that do not count, and bytes that the caller counted.
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
@@ -135,6 +143,9 @@ def fit(
     with runner.session() as session:
         put_rows(session.scratch, "points", features)
         threads = runner.task_threads(threads)
+        about_memory: dict[str, Any] = {"held": held, "shared": shared, "memory_limit": memory_limit}
+        memory = TreeMemory.of(points, rules, threads, shown=is_wanted(verbose), **about_memory)
+        memory.check_growing()
         shape, levels = (grow(session, features, labels, seed, threads), []) if found is None else found
 
         def on_level() -> None:
@@ -142,7 +153,7 @@ def fit(
                 kept.save(shape, levels)
 
         with parts_done(1, f"{len(features):,} points", verbose) as on_progress:
-            train(session, shape, features, labels, rules, seed, threads, on_progress, levels, on_level)
+            train(session, shape, features, labels, rules, seed, threads, on_progress, levels, on_level, memory)
     return FittedTree(shape, levels, rules.cost, target, scaling or Scaling("none"), seen)
 
 

@@ -18,6 +18,7 @@ from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session, grouped
 from sparsenet.engines.tree.machines import Level, Rules, search
 from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
+from sparsenet.engines.tree.tree_memory import TreeMemory
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import F32, I32, I64, U16
 
@@ -26,6 +27,8 @@ OnProgress = Callable[[float], object]
 MAX_RANGES = 1 << 12
 #: A node whose points do not fit into a task reads them in parts of the entries of a task divided by this.
 STREAMED_PARTS = 16
+#: Every `SAMPLED`-th task of a level comes first; the memory of the others is estimated from them.
+SAMPLED = 16
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,15 @@ def train(
     on_progress: OnProgress,
     levels: list[Level],
     on_level: Callable[[], object] = lambda: None,
+    memory: TreeMemory | None = None,
 ) -> None:
     """Train all machines, level by level: the trained upper levels determine which points reach a node.
 
-    The session has the "points" in its scratch. `levels` has the trained levels and gets the others, and `on_level` is
-    called after each. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
+    The session has the "points" in its scratch. `levels` has the trained levels and gets the others; each time,
+    `on_level` is called. `on_progress` receives the fraction of the work done since its last call; all shares sum to 1.
+    `memory` announces the bytes of each step.
     """
+    memory = TreeMemory.of((points, labels), rules, threads) if memory is None else memory
     squared = squares(points)
     if not np.isfinite(squared).all():
         raise ValueError("X contains values whose squares overflow float32: set normalize='rows' or 'columns'")
@@ -76,16 +82,21 @@ def train(
     widths = [len(children) - 1 for children in shape.children]
     beams = [widths[0], *(min(rules.wrong_ways, width) for width in widths[1:])]
     n_shards = -(-len(points) // rules.shard_points)
+    plans = []
     for depth, child_of_label in enumerate(_child_of_label(shape, labels.width)):
-        plan = LevelPlan(depth, beams[depth], n_shards, rules, seed + depth, threads)
         session.scratch.put(f"shape{depth}", shape.children[depth], child_of_label)
-        share = beams[depth] / sum(beams)
-        if depth < len(levels):
-            on_progress(share)
-        else:
-            levels.append(_train_level(session, plan, shape.children[depth], share, on_progress))
+        plans.append(LevelPlan(depth, beams[depth], n_shards, rules, seed + depth, threads))
+    # All points reach the nodes of the first levels, whatever the machines above, so these levels are trained together.
+    n_open = sum(beam == width for beam, width in zip(beams, widths, strict=True))
+    for stage in (plans[:n_open], *([plan] for plan in plans[n_open:])):
+        n_known = len(levels) - stage[0].depth
+        if known := stage[:n_known]:
+            on_progress(sum(plan.beam for plan in known) / sum(beams))
+        if rest := stage[n_known:]:
+            levels += _train_levels(session, rest, shape, levels, memory, sum(beams), on_progress)
             on_level()
-        session.scratch.put(f"machines{depth}", *levels[depth].as_tuple())
+        for plan in stage:
+            session.scratch.put(f"machines{plan.depth}", *levels[plan.depth].as_tuple())
 
 
 def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
@@ -100,19 +111,48 @@ def _child_of_label(shape: Shape, n_labels: int) -> list[I32]:
     return levels
 
 
-def _train_level(session: Session, plan: LevelPlan, children: I64, share: float, on_progress: OnProgress) -> Level:
-    entries = sum(session.run(route, [(plan, shard) for shard in range(plan.n_shards)]), np.zeros(1, np.int64))
-    bounds, before = _ranges(len(children) - 1), np.append(0, np.cumsum(entries))
-    groups = list(grouped(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads))
+def _train_levels(
+    session: Session,
+    plans: list[LevelPlan],
+    shape: Shape,
+    above: list[Level],
+    memory: TreeMemory,
+    beams: int,
+    on_progress: OnProgress,
+) -> list[Level]:
+    """Train levels that do not depend on each other; `above` are the levels before them."""
+    memory.check_routing(above, [(plan.beam, len(shape.children[plan.depth]) - 1) for plan in plans])
+    shards = [(plan, shard) for plan in plans for shard in range(plan.n_shards)]
+    entries = session.run(route, shards)
+    reaching = [sum(own for (its, _), own in zip(shards, entries, strict=True) if its is plan) for plan in plans]
+    tasks, work, shares = [], [], []
+    for plan, own in zip(plans, reaching, strict=True):
+        bounds, before = _ranges(len(shape.children[plan.depth]) - 1), np.append(0, np.cumsum(own))
+        for first, last in grouped(bounds, before, plan.rules.call_entries, plan.rules.thread_nodes * plan.threads):
+            tasks.append((plan, int(bounds[first]), int(bounds[last])))
+            work.append(int(before[last] - before[first]))
+            shares.append(plan.beam / beams * work[-1] / max(int(before[-1]), 1))
+    memory.check_training(above, np.concatenate(reaching))
+    sample = set(range(0, len(tasks), SAMPLED))
+    order = sorted(range(len(tasks)), key=lambda task: task not in sample)
+    missing, n_rows = set(sample), 0
 
-    def done(task: int) -> None:
-        first, last = groups[task]
-        on_progress(share * float((before[last] - before[first]) / max(before[-1], 1)))
+    def on_done(at: int, part: Part) -> None:
+        nonlocal n_rows
+        on_progress(shares[order[at]])
+        if order[at] in missing:
+            missing.remove(order[at])
+            n_rows += len(part[1])
+            if not missing:
+                memory.check_training(above, np.concatenate(reaching), sum(work[task] for task in sample), n_rows)
 
-    tasks = [(plan, int(bounds[first]), int(bounds[last])) for first, last in groups]
-    parts: list[Part] = session.run(train_range, tasks, done)
-    session.scratch.drop(f"arrivals{plan.depth}.")
-    return Level(*_joined(parts), children)
+    found = dict(zip(order, session.run(train_range, [tasks[task] for task in order], on_done), strict=True))
+    levels = []
+    for plan in plans:
+        session.scratch.drop(f"arrivals{plan.depth}.")
+        own = [found.pop(task) for task, (its, *_) in enumerate(tasks) if its is plan]
+        levels.append(Level(*_joined(own), shape.children[plan.depth]))
+    return levels
 
 
 def _joined(parts: list[Part]) -> Part:
@@ -144,7 +184,7 @@ def route(scratch: Scratch, plan: LevelPlan, shard: int) -> I64:
     end = min(begin + plan.rules.shard_points, len(every))
     points = every.slice(begin, end)
     children, child_of_label = scratch.get(f"shape{plan.depth}")
-    if plan.depth == 0:
+    if plan.beam == len(children) - 1:
         routed = np.tile(np.arange(len(children) - 1, dtype=np.int32), (len(points), 1))
     else:
         levels = [Level(*scratch.get(f"machines{depth}")) for depth in range(plan.depth)]

@@ -18,6 +18,8 @@ from sparsenet.kernels.types import I32, I64
 CHILDREN = 16
 #: Maximum number of root nodes, which are all scored for each point.
 MAX_ROOTS = 4
+#: The largest features of a label's centroid, from which a tree grows; more gain nothing (bench/notes/trees.md).
+CENTROID_FEATURES = 128
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,13 @@ def grow(
     seed: int,
     threads: int,
     *,
-    centroid_features: int = 128,
+    centroid_features: int = CENTROID_FEATURES,
     n_rounds: int = 5,
     task_labels: int = 1 << 14,
 ) -> Shape:
     """Grow a tree by balanced spherical 2-means of the label centroids, from the top down.
 
-    More `centroid_features` or `n_rounds` gain nothing (bench/notes/trees.md). The session has the "points" in its
+    More `n_rounds` gain nothing (bench/notes/trees.md). The session has the "points" in its
     scratch. A task splits sets of at least `task_labels` labels; the shape does not depend on it.
     """
     of_label, scratch = transpose(labels), session.scratch
@@ -68,8 +70,8 @@ def grow(
     blocks = [*pairwise(label_blocks(points, of_label))]
     del of_label  # the sums of many labels need the room
     session.run(sum_labels, [(block, *bounds, centroid_features, threads) for block, bounds in enumerate(blocks)])
-    session.run(join_sums, [(len(blocks),)])
     scratch.drop("points-by-label")
+    session.run(join_sums, [(len(blocks),)])
     scratch.drop("sums")
     capacities = [CHILDREN]
     while -(-len(used_labels) // capacities[0]) > MAX_ROOTS:

@@ -20,16 +20,28 @@ class ByteRows(NamedTuple):
     scales: F32
 
     @classmethod
+    def empty(cls, n: int, width: int) -> ByteRows:
+        """Return n rows to write."""
+        return cls(np.empty((n, width), np.int8), np.empty(n, np.float32))
+
+    @classmethod
     def of(cls, rows: F32, at: I32 | I64) -> ByteRows:
         """Round the rows at positions `at`, a block at a time."""
-        codes, scales = np.empty((len(at), rows.shape[1]), np.int8), np.empty(len(at), np.float32)
+        found = cls.empty(len(at), rows.shape[1])
         for start in range(0, len(at), BLOCK):
             own = slice(start, start + BLOCK)
-            block = rows[at[own]]
-            peaks = np.maximum(np.abs(block).max(axis=1, initial=0), np.finfo(np.float32).tiny * LARGEST)
-            scales[own] = peaks / np.float32(LARGEST)
-            codes[own] = np.rint(block / scales[own, None])
-        return cls(codes, scales)
+            found.write(own, rows[at[own]])
+        return found
+
+    def write(self, own: slice, block: F32) -> None:
+        """Round the rows of `block` into these places."""
+        peaks = np.maximum(np.abs(block).max(axis=1, initial=0), np.finfo(np.float32).tiny * LARGEST)
+        self.scales[own] = peaks / np.float32(LARGEST)
+        self.codes[own] = np.rint(block / self.scales[own, None])
+
+    def decoded(self) -> F32:
+        """Return the rounded rows."""
+        return self.codes * self.scales[:, None]
 
     @property
     def nbytes(self) -> int:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from sparsenet.kernels.numba.numba_blend import rank_blend
-from sparsenet.kernels.numba.numba_cells import search_cells
-from sparsenet.kernels.numba.numba_dual import dual_pass, dual_train, shuffle_order
+from sparsenet.kernels.numba.numba_cells import nearest_in_cells, search_cells
+from sparsenet.kernels.numba.numba_dual import dual_train
+from sparsenet.kernels.numba.numba_graph import (
+    attend_gradient,
+    attend_last,
+    gru_gradient,
+    gru_rows,
+    message_rows,
+    remember_links,
+)
 from sparsenet.kernels.numba.numba_inference import predict_topk
 from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels.numba.numba_lsh import (
@@ -27,7 +35,7 @@ from sparsenet.kernels.numba.numba_stream import learn_stream, rank_stream
 from sparsenet.kernels.numba.numba_text import join_texts, text_features, text_room
 from sparsenet.kernels.numba.numba_tree_grow import split_sets
 from sparsenet.kernels.numba.numba_tree_search import search_tree
-from sparsenet.kernels.numba.numba_tree_train import node_slacks, train_nodes
+from sparsenet.kernels.numba.numba_tree_train import train_node_by_parts, train_nodes
 from sparsenet.kernels.numba.numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
@@ -35,15 +43,18 @@ __all__ = [
     "adagrad_rows",
     "adam_product",
     "adam_rows",
+    "attend_gradient",
+    "attend_last",
     "bce_gradient",
     "count_labels",
     "count_marks",
     "count_slots",
     "csr_matmul",
     "decode_rows",
-    "dual_pass",
     "dual_train",
     "encode_rows",
+    "gru_gradient",
+    "gru_rows",
     "has_bf16",
     "isa_available",
     "isa_used",
@@ -56,9 +67,10 @@ __all__ = [
     "lsh_query_each",
     "lsh_query_shared",
     "matmul",
+    "message_rows",
+    "nearest_in_cells",
     "nearest_points",
     "neighbor_votes",
-    "node_slacks",
     "pair_dot",
     "parse_svmlight",
     "parse_xmc",
@@ -67,12 +79,12 @@ __all__ = [
     "rank_stream",
     "read_records",
     "recommend_items",
+    "remember_links",
     "search_cells",
     "search_tree",
     "set_isa",
     "sgd_rows",
     "shortlist",
-    "shuffle_order",
     "softmax_gradient",
     "split_sets",
     "spread_postings",
@@ -80,6 +92,7 @@ __all__ = [
     "text_features",
     "text_points",
     "text_room",
+    "train_node_by_parts",
     "train_nodes",
     "transpose_batch",
     "wide_forward",

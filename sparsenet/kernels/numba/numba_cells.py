@@ -87,9 +87,7 @@ def _search(
     cell_scores = np.empty(n_cells, np.float32)
     for i in range(first, last):
         factor = _round(queries[i], rounded)
-        for cell in range(n_cells):
-            cell_scores[cell] = np.float32(_product(rounded, centroids[cell])) * (factor * centroid_scales[cell])
-        order = np.argsort(-cell_scores, kind="mergesort")
+        order = _order_cells(rounded, factor, centroids, centroid_scales, cell_scores)
         wanted, count, done, scanned = n_probes, 0, 0, 0
         is_found[:] = False
         n_found = 0
@@ -117,6 +115,90 @@ def _search(
             if exact[c] != exact[c]:
                 exact[c] = -np.inf
         _write(found, exact, out_labels[i], out_scores[i])
+
+
+@checked(
+    queries="f32 n h",
+    centroids="i8 C h",
+    centroid_scales="f32 C",
+    lengths="f32 C",
+    starts="ptr C+1 E",
+    codes="i8 E h",
+    scales="f32 E",
+    out_positions="out i32 n k",
+    out_scores="out f32 n k",
+    out_scanned="out i64 n",
+)
+def nearest_in_cells(
+    queries: F32,
+    centroids: I8,
+    centroid_scales: F32,
+    lengths: F32,
+    starts: I64,
+    codes: I8,
+    scales: F32,
+    n_probes: int,
+    out_positions: I32,
+    out_scores: F32,
+    out_scanned: I64,
+    threads: int,
+) -> None:
+    """See `sparsenet/_core.pyi`."""
+    if out_positions.shape[1] < 1:
+        raise ValueError("out_positions must have a column")
+    if len(centroids) < 1:
+        raise ValueError("centroids must have a row")
+    if n_probes < 1:
+        raise ValueError(f"n_probes must be at least 1, got {n_probes}")
+    cells = (centroids, centroid_scales, lengths, starts, codes, scales, min(n_probes, len(centroids)))
+    parallel_for(_nearest, len(queries), threads, queries, *cells, out_positions, out_scores, out_scanned)
+
+
+@jit
+def _nearest(
+    first: int,
+    last: int,
+    queries: F32,
+    centroids: I8,
+    centroid_scales: F32,
+    lengths: F32,
+    starts: I64,
+    codes: I8,
+    scales: F32,
+    n_probes: int,
+    out_positions: I32,
+    out_scores: F32,
+    out_scanned: I64,
+) -> None:
+    k, rounded = out_positions.shape[1], np.empty(queries.shape[1], np.int16)
+    best, best_scores = np.empty(k, np.int32), np.empty(k, np.float32)
+    cell_scores = np.empty(len(centroids), np.float32)
+    for i in range(first, last):
+        factor = _round(queries[i], rounded)
+        order = _order_cells(rounded, factor, centroids, centroid_scales, cell_scores)
+        wanted, count, done, scanned = n_probes, 0, 0, 0
+        while done < wanted:
+            cell = order[done]
+            base = lengths[cell] * cell_scores[cell]
+            scanned += starts[cell + 1] - starts[cell]
+            for at in range(starts[cell], starts[cell + 1]):
+                score = np.float32(_product(rounded, codes[at])) * (factor * scales[at]) + base
+                if score > -np.inf:
+                    count = _offer(best, best_scores, count, at, score)
+            done += 1
+            if done == wanted and count < k:
+                wanted = min(2 * wanted, len(centroids))
+        out_scanned[i] = scanned
+        by_position = np.argsort(best[:count], kind="mergesort")
+        _write(best[by_position], best_scores[by_position], out_positions[i], out_scores[i])
+
+
+@jit
+def _order_cells(rounded: I16, factor: np.float32, centroids: I8, centroid_scales: F32, cell_scores: F32) -> I64:
+    """Score the cells; return them with the largest products first, ties with the smaller number first."""
+    for cell in range(len(centroids)):
+        cell_scores[cell] = np.float32(_product(rounded, centroids[cell])) * (factor * centroid_scales[cell])
+    return np.argsort(-cell_scores, kind="mergesort")
 
 
 @jit

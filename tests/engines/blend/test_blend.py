@@ -29,15 +29,17 @@ from sparsenet import (
     kernels,
 )
 from sparsenet.core.rows import as_matrix
-from sparsenet.engines.blend import network_part
+from sparsenet.engines.blend import fit_blend, network_part
 from sparsenet.engines.blend.candidates import propose
 from sparsenet.engines.blend.fitted_blend import FittedBlend
-from sparsenet.engines.neighbors.neighbors import NeighborRules, Neighbors
+from sparsenet.engines.neighbors import fit_neighbors
+from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, _ndcg_by_power
+from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, scouting
 from sparsenet.engines.network.options import NetworkOptions
-from sparsenet.engines.network.training import checkpoints
-from sparsenet.engines.tree import fit_tree
+from sparsenet.engines.tree import fit_tree, train_levels
 from sparsenet.storage import load, save
+from sparsenet.storage.checkpoint_place import checkpoint_exists
 from tests.support.blends import NOISY, NOISY_Y, SMALL, blend, light, noisy_blend, parts_of, shares_of
 from tests.support.interrupting import interrupted_at, interrupted_in
 from tests.support.planted import NAMES, X, Y, fast, lists, planted
@@ -254,7 +256,7 @@ def test_stored_zeros_are_not_features():
     plain = filled.copy()
     plain.eliminate_zeros()
     labels = Rows.of(sparse.csr_array(np.eye(7, dtype=np.float32)[np.arange(300) % 7]))
-    found, expected = (Neighbors.learn(Rows.of(x), labels, 9, seed=0, threads=1)[0] for x in (filled, plain))
+    found, expected = (fit_neighbors.fit(Rows.of(x), labels, 9, seed=0, threads=1)[0] for x in (filled, plain))
     np.testing.assert_array_equal(found.weights, expected.weights)
     np.testing.assert_array_equal(found.index.data, expected.index.data)
     asked = [found.nearest(Rows.of(x), 9, 1) for x in (filled, plain)]
@@ -271,8 +273,8 @@ def test_answering_does_not_enlarge_a_pickle(model):
 def test_a_sampled_point_is_not_its_own_neighbor(monkeypatch):
     """Any weights would be right for points whose only neighbor is the point itself."""
     asked = []
-    weigh = Neighbors._vote_weights
-    monkeypatch.setattr(Neighbors, "_vote_weights", lambda *near: asked.append(weigh(*near)) or asked[-1])
+    weigh = Neighbors.weigh_votes
+    monkeypatch.setattr(Neighbors, "weigh_votes", lambda *near: asked.append(weigh(*near)) or asked[-1])
     blend(network=ExtremeClassifier(hidden=8, epochs=1)).fit(sparse.csr_array(np.eye(50)), np.arange(50))
     assert asked
     assert all(np.all(found.data == 0) for found in asked)
@@ -285,9 +287,9 @@ def test_one_neighbor_is_the_nearest_other_point():
     found = blend(network=ExtremeClassifier(hidden=8, epochs=1), n_neighbors=1).fit(doubled, y).neighbors_
     points, labels = Rows.of(sparse.csr_array(doubled)), Rows.of(sparse.csr_array(np.eye(300, dtype=np.float32)[y]))
     everyone = np.arange(600)
-    right = found._ndcg_by_power(everyone, *found._nearest_others(points.take(everyone), everyone, 1, 1), 1)
+    right = _ndcg_by_power(found, everyone, *found.nearest_others(points, everyone, 1, 1), 1, NeighborRules())
     assert min(ndcg.mean() for ndcg in right.values()) > 0.95, "but for points of no feature"
-    assert Neighbors.learn(points, labels, 1, seed=0, threads=1)[0].power == found.power
+    assert fit_neighbors.fit(points, labels, 1, seed=0, threads=1)[0].power == found.power
 
 
 def test_the_exponent_of_the_cosine_is_chosen():
@@ -300,7 +302,7 @@ def test_the_exponent_of_the_cosine_is_chosen():
     X = sparse.csr_array((np.ones(10 * n), (np.repeat(own, 10), indices.ravel())))
     rules = NeighborRules(rarities=(0.0,))
     (near, chosen), (far, _) = (
-        Neighbors.learn(
+        fit_neighbors.fit(
             Rows.of(X), Rows.of(sparse.csr_array(np.eye(12, dtype=np.float32)[y])), 50, seed=0, threads=1, rules=rules
         )
         for y in (rng.integers(0, 12, 400)[kind], group % 12)
@@ -373,7 +375,7 @@ def test_frequent_features_list_their_strongest_points():
     )  # unused columns, so that points are not dense
     labels = Rows.of(sparse.csr_array(np.eye(4, dtype=np.float32)[rng.integers(0, 4, 200)]))
     rules = NeighborRules(max_points=30)
-    found, _ = Neighbors.learn(Rows.of(among_others), labels, 50, seed=0, threads=1, rules=rules)
+    found, _ = fit_neighbors.fit(Rows.of(among_others), labels, 50, seed=0, threads=1, rules=rules)
     index = found.index
     assert np.diff(index.indptr).tolist() == [30] * 5 + [0] * 6
     weighed = features * np.log1p(200 / (features != 0).sum(axis=0)) ** found.rarity
@@ -389,7 +391,7 @@ def test_compares_long_points_by_their_strongest_features():
     held[np.arange(100), np.arange(100) // 20] = 1
     held[:10, 5] = 1
     labels = Rows.of(sparse.csr_array(np.eye(5, dtype=np.float32)[np.arange(100) // 20]))
-    found, _ = Neighbors.learn(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
+    found, _ = fit_neighbors.fit(Rows.of(sparse.csr_array(held)), labels, 3, seed=0, threads=1)
     few, many = (replace(found, weights=np.ones(6, np.float32), max_comparisons=most) for most in (60, 110))
     asked = Rows.of(sparse.csr_array(np.float32([[5, 1, 4, 3, 2, 0], [0, 1, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]])))
     near, products = few.nearest(asked, 100, 1)
@@ -434,7 +436,7 @@ def test_neighbors_do_not_depend_on_scale(scale):
     np.testing.assert_array_equal(found.indices, expected.indices)
     np.testing.assert_allclose(found.data, expected.data, rtol=1e-4, atol=1e-7)
     labels = Rows.of(sparse.csr_array(np.eye(7, dtype=np.float32)[np.arange(300) % 7]))
-    scaled, _ = Neighbors.learn(model._features(rows * scale), labels, 50, seed=0, threads=1)
+    scaled, _ = fit_neighbors.fit(model._features(rows * scale), labels, 50, seed=0, threads=1)
     np.testing.assert_allclose(scaled.index.data, model.neighbors_.index.data, rtol=1e-4)
 
 
@@ -772,7 +774,7 @@ def test_rejects_parts_that_do_not_belong_together(model, tmp_path):
         ({"neighbors.weights": -weights}, {}, "must be finite and not negative"),
         (no_points, {}, "the neighbors are 0 points, of a model of 3000"),
         (no_points, {"n_points": 0}, "the neighbors are 0 points, of a model of 0"),
-        ({}, {"n_points": 7}, "beyond the 7 columns"),
+        ({}, {"n_points": 7}, "the neighbors are 3000 points, of a model of 7"),
         ({}, {"neighbors": {"rarity": 1, "power": -1}}, "power"),
         ({}, {"n_points": -1}, "n_points"),
         ({}, {"named_features": True}, "features"),
@@ -883,6 +885,10 @@ def test_rejects_patience_without_validation_before_training(monkeypatch):
         blend().set_params(network__patience=2).fit(X, Y)
 
 
+def stopping(*_, **__):
+    raise KeyboardInterrupt
+
+
 class TestCheckpoint:
     def test_a_resumed_run_gives_the_same_model(self, tmp_path, monkeypatch):
         whole = blend(random_state=3).fit(X, Y)
@@ -891,7 +897,7 @@ class TestCheckpoint:
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
         assert cut.network_ is None, "a tenth of its passes is worth nothing yet"
-        assert checkpoints.checkpoint_exists(tmp_path / "state")
+        assert checkpoint_exists(tmp_path / "state")
         before = next(steps)
         cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
         assert 0 < next(steps) - before < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
@@ -930,7 +936,7 @@ class TestCheckpoint:
         interrupted_at(monkeypatch, 20)
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
-        assert checkpoints.checkpoint_exists(tmp_path / "state")
+        assert checkpoint_exists(tmp_path / "state")
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
     def test_keeps_a_network_after_the_epochs_found(self, tmp_path, monkeypatch):
@@ -978,8 +984,20 @@ class TestCheckpoint:
             BlendClassifier().fit(X, Y, checkpoint=tmp_path / "state")
         with pytest.raises(ValueError, match="resume=True needs checkpoint"):
             BlendClassifier(random_state=0).fit(X, Y, resume=True)
-        with pytest.raises(ValueError, match="network is 'drop', and only networks have checkpoints"):
-            BlendClassifier(network="drop", random_state=0).fit(X, Y, checkpoint=tmp_path / "state")
+
+    @pytest.mark.parametrize("network", [ExtremeClassifier(hidden=4, epochs=1), "drop"])
+    def test_resumes_after_the_trained_levels_of_both_trees(self, tmp_path, monkeypatch, network):
+        kept, labels = {"checkpoint": tmp_path / "state", "resume": True}, sparse.csr_array(NOISY_Y)
+        usual = blend(network=network).fit(NOISY, labels)
+        with monkeypatch.context() as patch:
+            patch.setattr(fit_blend, "_combined", stopping)
+            with pytest.raises(KeyboardInterrupt):
+                blend(network=network).fit(NOISY, labels, **kept)
+        assert {path.name for path in tmp_path.glob("state.*")} == {"state.tree", "state.second-tree"}
+        monkeypatch.setattr(train_levels, "_train_levels", None)
+        found = blend(network=network).fit(NOISY, labels, **kept)
+        for ours, theirs in zip(found.topk(NOISY, 3), usual.topk(NOISY, 3), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_network_dropped_for_time_stays_a_parameter(tmp_path):

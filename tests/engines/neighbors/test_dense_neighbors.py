@@ -1,17 +1,19 @@
-"""Neighbors of dense points: an exact comparison with all points."""
+"""Neighbors of dense points: cells of vectors in 8 bits."""
 
-from dataclasses import dataclass, field, replace
+import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import BlendClassifier, ExtremeClassifier, Rows
+from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows
 from sparsenet.core.rows import transpose
-from sparsenet.engines.neighbors import neighbors as neighbors_module
-from sparsenet.engines.neighbors.neighbors import NeighborRules, Neighbors
-from sparsenet.engines.neighbors.side_by_side import SideBySide, dense_ids, limit_dense
+from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit, peak_memory
+from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.neighbors.unit_points import is_dense
 from sparsenet.features.kinds import are_dense
+from sparsenet.index.vector_index import share_found
 from sparsenet.storage import load, save
 
 SMALL_NETWORK = ExtremeClassifier(hidden=8, epochs=2)
@@ -27,71 +29,71 @@ def rows(matrix):
     return Rows.of(sparse.csr_array(np.asarray(matrix, np.float32)))
 
 
-def beside(points):
-    index = transpose(rows(points))
-    return SideBySide(index, dense_ids(index))
-
-
-def learnt(points, k=5, **rules):
+def learnt(points, k=5, threads=1, **rules):
     labels = Rows.of(sparse.csr_array(np.eye(12, dtype=np.float32)[OWNERS[: len(points)]]))
-    return Neighbors.learn(points, labels, k, seed=0, threads=1, rules=NeighborRules(**rules))[0]
+    return fit(points, labels, k, seed=0, threads=threads, rules=NeighborRules(**rules))[0]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_finds_the_nearest_of_all_points(threads):
-    points, asked = RNG.normal(size=(300, 7)), RNG.normal(size=(150, 7))
-    points[::3, 2], asked[::2, 4] = 0, 0
-    near, products = np.empty((150, 20), np.int32), np.empty((150, 20), np.float32)
-    beside(points).nearest(rows(asked), near, products, threads)
-    expected = asked @ points.T
-    best = -np.sort(-expected, axis=1)[:, :20]
-    np.testing.assert_allclose(products, np.maximum(best, 0), atol=1e-4)
-    np.testing.assert_allclose(np.take_along_axis(expected, near, axis=1), best, atol=1e-4)
-
-
-def test_unrelated_points_have_no_vote():
-    near, products = np.empty((1, 4), np.int32), np.empty((1, 4), np.float32)
-    beside([[1, 1], [-1, 1], [2, -1], [1, -1]]).nearest(rows([[3, 1]]), near, products, 1)
-    assert near[0, :3].tolist() == [2, 0, 3]
-    assert products.tolist() == [[5, 4, 2, 0]]
+def direct(points, queries, k):
+    """Return the k largest cosines of each query, in float64."""
+    points, queries = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (np.float64(points), np.float64(queries)))
+    return -np.sort(-(queries @ points.T), axis=1)[:, :k]
 
 
 @pytest.mark.parametrize(("there", "expected"), [(0.9, True), (0.55, True), (0.42, False), (0.0, False)])
 def test_points_with_half_of_all_values_are_dense(there, expected):
-    index = transpose(rows(RNG.random((400, 30)) < there))
-    numbers = dense_ids(index)
-    assert (numbers is not None) == expected
-    if expected:
-        np.testing.assert_array_equal(numbers, np.arange(400))
+    points = rows(RNG.random((400, 30)) < there)
+    assert is_dense(points) == expected
+    labels = Rows.of(sparse.csr_array(np.eye(2, dtype=np.float32)[np.arange(400) % 2]))
+    found = fit(points, labels, 3, seed=0, threads=1)[0]
+    assert (found.cells is not None) == expected
+    assert (found.postings is None) == expected
 
 
-@pytest.mark.parametrize(("numbers", "left"), [(TABLE.size, 700), (TABLE.size - 1, 699), (100 * 24 + 5, 100), (3, 1)])
-def test_compares_a_sample_of_too_many_points(numbers, left):
-    points = rows(TABLE)
-    found = limit_dense(points, seed=0, max_cells=numbers)
-    lengths = np.diff(found.indptr)
-    assert (len(found), found.width, np.count_nonzero(lengths)) == (700, 24, left)
-    stay = np.flatnonzero(lengths)
-    np.testing.assert_array_equal(found.data, points.take(stay).data)
-    if numbers > 24:
-        np.testing.assert_array_equal(dense_ids(transpose(found), max_cells=numbers), stay)
-    assert (limit_dense(points, seed=0, max_cells=numbers).data == found.data).all()
-    sparse_ones = rows(np.where(RNG.random((500, 40)) < 0.1, 1, 0))
-    assert limit_dense(sparse_ones, seed=0) is sparse_ones
+@pytest.mark.parametrize("shift", [0, 5])
+def test_finds_the_nearest_of_all_points(shift):
+    """A large shift makes all cosines nearly one, and the errors of 8 bits as small."""
+    found = learnt(rows(TABLE + shift), recall=1.0, max_points=30)
+    near, products = found.nearest(rows(TABLE[:50] + shift), 5, 1)
+    lengths = np.linalg.norm(found.queries(rows(TABLE[:50] + shift)).data.reshape(50, -1), axis=1)
+    cosines = products / lengths[:, None]
+    expected = direct(TABLE + shift, TABLE[:50] + shift, 5)
+    spread = 1 - direct(TABLE + shift, TABLE[:50] + shift, 700)[:, -1].mean()
+    np.testing.assert_allclose(cosines, expected, atol=0.01 * spread)
+    assert (near[:, 0] == np.arange(50)).mean() > 0.95
 
 
-def test_compares_all_dense_points():
-    """An index of each feature's strongest points would miss the nearest ones."""
-    found = learnt(rows(TABLE), max_points=30)
-    assert (np.diff(found.index.indptr) == 700).all()
-    unit = TABLE / np.linalg.norm(TABLE, axis=1, keepdims=True)
-    near = found.nearest(rows(TABLE[:50]), 5, 1)[0]
-    expected = np.argsort(-unit[:50] @ unit.T, axis=1, kind="stable")[:, :5]
-    np.testing.assert_array_equal(np.sort(near, axis=1), np.sort(expected, axis=1))
-    padded = np.hstack([TABLE, np.zeros((700, 30))])  # most values are zero
-    cut = learnt(rows(padded), max_points=30)
-    assert (np.diff(cut.index.indptr)[:24] == 30).all()
-    assert (np.sort(cut.nearest(rows(padded[:50]), 5, 1)[0], axis=1) != np.sort(expected, axis=1)).any()
+def test_calibration_reaches_the_recall():
+    exact = learnt(rows(TABLE), recall=1.0)
+    found = learnt(rows(TABLE), recall=0.6)
+    assert found.cells.effort < exact.cells.effort
+    asked = rows(TABLE)
+    share = share_found(exact.nearest(asked, 6, 1)[0], found.nearest(asked, 6, 1)[0])
+    assert 0.5 < share < 0.9
+
+
+def test_answers_do_not_depend_on_threads_or_blocks():
+    found = [learnt(rows(TABLE), threads=threads) for threads in (1, 2)]
+    answers = [each.nearest(rows(TABLE), 9, threads) for each, threads in zip(found, (1, 2), strict=True)]
+    answers += [found[0].nearest(rows(TABLE), 9, 1, block_numbers=numbers) for numbers in (1, 24 * 99 + 5)]
+    for near, products in answers[1:]:
+        assert near.tobytes() == answers[0][0].tobytes()
+        assert products.tobytes() == answers[0][1].tobytes()
+
+
+def test_unrelated_and_empty_points_have_no_vote():
+    points = np.float32([[1, 1], [-1, 1], [2, -1], [1, -1], [0, 0]])
+    found = learnt(rows(points), recall=1.0)
+    near, products = found.nearest(rows([[3, 1]]), 5, 1)
+    assert near[0, :3].tolist() == [0, 2, 3]
+    assert (products[0] > 0).tolist() == [True, True, True, False, False]
+
+
+def test_learns_from_dense_points_without_posting_lists():
+    scale = learnt(rows(TABLE * np.float32(2.0**50)), recall=1.0)
+    np.testing.assert_array_equal(scale.cells.entries.codes, learnt(rows(TABLE), recall=1.0).cells.entries.codes)
+    assert scale.cells.entries.codes.shape == TABLE.shape
+    assert sum(array.nbytes for array in scale.cells.arrays()) < 2.5 * TABLE.size
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -104,27 +106,11 @@ def test_a_table_uses_its_neighbors(tmp_path, n_jobs):
     np.testing.assert_array_equal(copy.predict_proba(TABLE), model.predict_proba(TABLE))
     single = np.concatenate([model.predict_proba(row[None]) for row in TABLE[500:520]])
     np.testing.assert_allclose(single, model.predict_proba(TABLE[500:520]), rtol=1e-4, atol=1e-6)
-
-
-def test_a_large_table_uses_a_sample():
-    found = learnt(rows(TABLE), max_cells=150 * 24)
-    assert len(np.unique(found.index.indices)) == 150
-    others = np.setdiff1d(np.arange(700), found.index.indices)
-    weights = found.vote_weights(rows(TABLE[others]), 5, 1)
-    ranked, shares = found.propose(weights, 12, 1)
-    best = np.take_along_axis(ranked, shares.argmax(axis=1)[:, None], axis=1)[:, 0]
-    assert (best == OWNERS[others]).mean() > 0.85
-    # A loaded model has the default rules, and still finds only the points of the sample.
-    copy = replace(found, rules=NeighborRules())
-    np.testing.assert_array_equal(copy.vote_weights(rows(TABLE[others]), 5, 1).data, weights.data)
-
-
-def test_may_compare_fewer_points_than_vote():
-    found = learnt(rows(TABLE), max_cells=7 * 24)
-    near, products = found.nearest(rows(TABLE[:20]), 50, 1)
-    assert (near.shape, products.shape) == ((20, 50), (20, 50))
-    assert (products[:, 7:] == 0).all()
-    assert set(near[products > 0]) <= set(found.index.indices)
+    predictor = model.predictor(3)
+    for i in range(3):
+        np.testing.assert_array_equal(
+            predictor(TABLE[500 + i : 501 + i])[0], model.topk(TABLE[500 + i : 501 + i], 3)[0]
+        )
 
 
 def test_a_table_without_neighbors_has_none_later():
@@ -139,60 +125,9 @@ def test_nearest_points_count_more_if_all_cosines_are_near_one():
     centres = np.hstack([np.full((100, 1), 8.0), RNG.normal(size=(100, 7))])
     points = np.repeat(centres, 4, axis=0) + RNG.normal(scale=0.02, size=(400, 8))
     labels = Rows.of(sparse.csr_array(np.repeat(np.eye(8, dtype=np.float32)[RNG.integers(0, 8, 100)], 4, axis=0)))
-    assert Neighbors.learn(rows(points), labels, 50, seed=0, threads=1)[0].power > 6
+    assert fit(rows(points), labels, 50, seed=0, threads=1)[0].power > 6
     among_others = rows(np.hstack([points, np.zeros((400, 12))]))
-    assert Neighbors.learn(among_others, labels, 50, seed=0, threads=1)[0].power == 6
-
-
-@dataclass(frozen=True, eq=False)
-class Watched(Rows):
-    """Rows that record the sizes of their blocks."""
-
-    block_sizes: list[int] = field(default_factory=list)
-
-    def blocks(self, *size):
-        for part in super().blocks(*size):
-            self.block_sizes.append(len(part))
-            yield part
-
-
-def test_processes_queries_in_blocks():
-    index = transpose(rows(TABLE))
-    queries, found = rows(TABLE), []
-    for block_numbers, sizes in ((1 << 22, [700]), (24 * 99 + 5, [99] * 7 + [7]), (1, [1] * 700)):
-        compared = SideBySide(index, dense_ids(index), block_numbers=block_numbers)
-        near, products = np.empty((700, 5), np.int32), np.empty((700, 5), np.float32)
-        watched = Watched(queries.indptr, queries.indices, queries.data, queries.width)
-        compared.nearest(watched, near, products, 1)
-        assert watched.block_sizes == sizes
-        found.append((near, products))
-    for near, products in found[1:]:
-        np.testing.assert_array_equal(near, found[0][0])
-        np.testing.assert_allclose(products, found[0][1], rtol=1e-6)
-
-
-def test_a_sample_of_dense_points_is_dense():
-    """A sample may have slightly less than half of its values."""
-    points = rows(np.maximum(RNG.normal(0.01, 1, size=(4000, 16)), 0))
-    assert are_dense(points)
-    samples = [limit_dense(points, seed=seed, max_cells=300 * 16) for seed in range(20)]
-    assert min(len(sample.indices) for sample in samples) < 300 * 8
-    assert all(len(dense_ids(transpose(sample), max_cells=300 * 16)) == 300 for sample in samples)
-
-
-def test_a_sample_measures_feature_rarity():
-    """All points have the first feature and half have the second, in a sample too."""
-    features = np.ones((2000, 4))
-    features[::2, 1] = 0
-    labels = Rows.of(sparse.csr_array(np.eye(2, dtype=np.float32)[np.arange(2000) % 2]))
-    points = rows(features)
-    weights = []
-    for numbers in (8000, 800):
-        held = limit_dense(points, seed=0, max_cells=numbers)
-        weights.append(neighbors_module._weigh_features(held, transpose(held), 1.0)[1])
-    np.testing.assert_allclose(weights[1], weights[0], rtol=0.05)
-    rules = NeighborRules(max_cells=800)
-    assert len(Neighbors.learn(points, labels, 3, seed=0, threads=1, rules=rules)[0].labels) == 2000
+    assert fit(among_others, labels, 50, seed=0, threads=1)[0].power == 6
 
 
 def test_old_models_of_tables_without_neighbors_load(tmp_path):
@@ -245,3 +180,98 @@ def test_counts_and_single_points_are_not_dense():
     assert not are_dense(rows(around_zero[:63]))
     apart = np.vstack([np.eye(100, 304), around_zero])  # the first points are not dense
     assert not are_dense(rows(apart))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("dense") / "model"
+    model = BlendClassifier(network="drop", random_state=0).fit(TABLE, OWNERS)
+    model.save(path)
+    return model, *load(path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (lambda cells: {"codes": cells["codes"][:-1]}, "codes"),
+        (lambda cells: {"codes": cells["codes"].astype(np.int16)}, "codes"),
+        (
+            lambda cells: {"scales": cells["scales"] * np.float32(np.nan)},
+            "scales of the neighbors' cells must be finite",
+        ),
+        (lambda cells: {"lengths": cells["lengths"][1:]}, "lengths"),
+        (lambda cells: {"starts": cells["starts"][::-1].copy()}, "starts"),
+        (lambda cells: {"starts": cells["starts"] + 1}, "starts"),
+        (lambda cells: {"ids": cells["ids"] + np.int32(1)}, "do not list 700 of 700 points"),
+        (lambda cells: {"ids": np.zeros_like(cells["ids"])}, "do not list 700 of 700 points"),
+        (lambda cells: {"centroids": cells["centroids"][:0]}, "cells"),
+    ],
+)
+def test_refuses_forged_cells(saved, tmp_path, changed, message):
+    _, arrays, metadata = saved
+    cells = {name.removeprefix("neighbors.cells."): array for name, array in arrays.items() if ".cells." in name}
+    own = {f"neighbors.cells.{name}": array for name, array in changed(cells).items()}
+    save(tmp_path / "model", {**arrays, **own}, metadata)
+    with pytest.raises(ModelError, match=message):
+        BlendClassifier.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("effort", [0, 10**6, "3"])
+def test_refuses_a_forged_effort(saved, tmp_path, effort):
+    _, arrays, metadata = saved
+    save(tmp_path / "model", arrays, {**metadata, "neighbors": {**metadata["neighbors"], "effort": effort}})
+    with pytest.raises(ModelError, match="effort"):
+        BlendClassifier.load(tmp_path / "model")
+
+
+def older(neighbors):
+    """Return the points of neighbors as the posting lists of version 0.1."""
+    unit = TABLE * neighbors.weights
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    return transpose(rows(np.where(np.arange(700)[:, None] < 400, unit, 0)))
+
+
+def test_loads_dense_points_of_version_0_1(saved, tmp_path):
+    """They were posting lists of all points, or of a sample."""
+    model, arrays, metadata = saved
+    index = older(model.neighbors_)
+    arrays = {name: array for name, array in arrays.items() if ".cells." not in name}
+    arrays |= {f"neighbors.index.{part}": getattr(index, part) for part in ("indptr", "indices", "data")}
+    about = {name: metadata["neighbors"][name] for name in ("rarity", "power")}
+    n = model.neighbors_.n_centroids
+    save(tmp_path / "model", arrays, {**metadata, "neighbors": about | {"n_centroids": n}})
+    found = BlendClassifier.load(tmp_path / "model")
+    assert found.neighbors_.cells.effort == 1
+    assert sorted(found.neighbors_.cells.ids.tolist()) == list(range(400))
+    assert found.score(TABLE, OWNERS) > 0.9
+
+
+def test_unpickles_dense_points_of_version_0_1(saved):
+    neighbors = saved[0].neighbors_
+    state = {"index": older(neighbors), "labels": neighbors.labels, "weights": neighbors.weights, "power": 2.0}
+    found = Neighbors.__new__(Neighbors)
+    found.__setstate__(state)
+    near, products = found.nearest(rows(TABLE[:9]), 3, 1)
+    assert near[:, 0].tolist() == list(range(9))
+    assert (products > 0).all()
+
+
+def test_pickles_keep_cells(saved):
+    neighbors = pickle.loads(pickle.dumps(saved[0].neighbors_))
+    for one, other in zip(
+        neighbors.nearest(rows(TABLE), 5, 1), saved[0].neighbors_.nearest(rows(TABLE), 5, 1), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_training_takes_no_more_memory_than_announced():
+    rng = np.random.default_rng(0)
+    points, n_labels = rows(rng.normal(size=(30_000, 48))), 3000
+    labels = Rows(
+        np.arange(30_001), rng.integers(0, n_labels, 30_000).astype(np.int32), np.ones(30_000, np.float32), n_labels
+    )
+    tracemalloc.start()
+    fit(points, labels, 10, seed=0, threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.4 * peak_memory(points, labels) < peak < peak_memory(points, labels)

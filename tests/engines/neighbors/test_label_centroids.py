@@ -6,7 +6,7 @@ from scipy import sparse
 
 from sparsenet import BlendClassifier, ModelError, load
 from sparsenet.core.rows import Rows
-from sparsenet.engines.neighbors.neighbors import NeighborRules, Neighbors
+from sparsenet.engines.neighbors.fit_neighbors import fit
 from sparsenet.storage import load as load_arrays
 from sparsenet.storage import save as save_arrays
 
@@ -28,7 +28,7 @@ LABELS = Rows.of(sparse.csr_array((np.ones(len(y), np.float32), (np.arange(len(y
 
 @pytest.fixture(scope="module")
 def learnt():
-    return Neighbors.learn(POINTS, LABELS, 20, seed=0, threads=1)
+    return fit(POINTS, LABELS, 20, seed=0, threads=1)
 
 
 def test_centroids_join_the_points_if_the_vote_is_better(learnt):
@@ -45,7 +45,7 @@ def test_a_label_of_one_noiseless_cluster_needs_no_centroids():
     places = rng.normal(size=(10, WIDTH))
     labels = Rows.of(sparse.csr_array(np.eye(10, dtype=np.float32)[np.arange(200) % 10]))
     points = places[np.arange(200) % 10] + 0.01 * rng.normal(size=(200, WIDTH))
-    neighbors, decisions = Neighbors.learn(Rows.of(sparse.csr_array(points)), labels, 5, seed=0, threads=1)
+    neighbors, decisions = fit(Rows.of(sparse.csr_array(points)), labels, 5, seed=0, threads=1)
     assert decisions["centroids"].value == "points"
     assert neighbors.n_centroids == 0
     assert neighbors.centroids is None
@@ -55,7 +55,7 @@ def test_a_point_is_left_out_of_its_own_centroid(learnt):
     """The products equal products with centroids made without the point."""
     neighbors, _ = learnt
     sample = np.arange(0, 360, 7)
-    near, products = neighbors._nearest_others(POINTS.take(sample), sample, len(neighbors.labels) - 1, 1)
+    near, products = neighbors.nearest_others(POINTS.take(sample), sample, len(neighbors.labels) - 1, 1)
     assert not (near == sample[:, None])[products > 0].any()
     for row, point in enumerate(sample):
         others = [i for i in np.flatnonzero(y == y[point]) if i != point]
@@ -68,15 +68,8 @@ def test_a_point_is_left_out_of_its_own_centroid(learnt):
 
 def test_the_centroid_of_an_only_point_does_not_vote_for_it():
     labels = Rows.of(sparse.csr_array(np.eye(360, 360, dtype=np.float32)))
-    neighbors, _ = Neighbors.learn(POINTS, labels, 20, seed=0, threads=1)
+    neighbors, _ = fit(POINTS, labels, 20, seed=0, threads=1)
     assert neighbors.n_centroids == 0  # each centroid is its only point
-
-
-def test_too_many_labels_have_no_centroids():
-    rules = NeighborRules(max_cells=WIDTH * 50)
-    neighbors, decisions = Neighbors.learn(POINTS, LABELS, 20, seed=0, threads=1, rules=rules)
-    assert "centroids" not in decisions
-    assert neighbors.n_centroids == 0
 
 
 def test_a_saved_blend_keeps_its_centroids(tmp_path):

@@ -18,37 +18,47 @@ def usual():
 @pytest.fixture
 def trained(monkeypatch):
     """Return the depths of the levels that are trained."""
-    depths, train = [], train_levels._train_level
+    depths, train = [], train_levels._train_levels
 
-    def counted(session, plan, *rest):
-        depths.append(plan.depth)
-        return train(session, plan, *rest)
+    def counted(session, plans, *rest):
+        depths.extend(plan.depth for plan in plans)
+        return train(session, plans, *rest)
 
-    monkeypatch.setattr(train_levels, "_train_level", counted)
+    monkeypatch.setattr(train_levels, "_train_levels", counted)
     return depths
 
 
 def interrupted(place, at):
     """Press Ctrl-C before a level is trained."""
-    train = train_levels._train_level
+    train = train_levels._train_levels
 
-    def stopping(session, plan, *rest):
-        if plan.depth == at:
+    def stopping(session, plans, *rest):
+        if plans[0].depth == at:
             raise KeyboardInterrupt
-        return train(session, plan, *rest)
+        return train(session, plans, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_levels, "_train_level", stopping)
+        patch.setattr(train_levels, "_train_levels", stopping)
         with pytest.raises(KeyboardInterrupt):
             tree(checkpoint=place)
 
 
-@pytest.mark.parametrize("at", [1, 2])
+@pytest.mark.parametrize("at", [0, 2])  # the first two levels are trained together
 def test_resumes_after_the_last_level(usual, trained, tmp_path, at):
     interrupted(tmp_path / "run", at)
     trained.clear()
     assert_same_tree(tree(checkpoint=tmp_path / "run", resume=True), usual)
     assert trained == [*range(at, N_LEVELS)]
+
+
+def test_resumes_with_the_first_of_two_levels_that_are_trained_together(usual, trained, tmp_path):
+    tree(checkpoint=tmp_path / "run")
+    arrays, about = storage.load(tmp_path / "run")
+    first = {name: array for name, array in arrays.items() if not name.startswith(("level1", "level2"))}
+    storage.save(tmp_path / "run", first, about | {"n_trained": 1})
+    trained.clear()
+    assert_same_tree(tree(checkpoint=tmp_path / "run", resume=True), usual)
+    assert trained == [1, 2]
 
 
 def test_a_finished_run_trains_nothing(usual, trained, tmp_path):
@@ -83,8 +93,8 @@ def test_refuses_the_checkpoint_of_another_run(tmp_path, changes, points, messag
 
 def test_refuses_a_saved_model_and_a_damaged_checkpoint(usual, tmp_path):
     usual.save(tmp_path / "model")
-    with pytest.raises(CheckpointError, match="no checkpoint of a tree"):
-        tree(checkpoint=tmp_path / "model", resume=True)
+    with pytest.raises(FileExistsError, match="holds a model, TreeClassifier, which a checkpoint would replace"):
+        tree(checkpoint=tmp_path / "model")
     tree(checkpoint=tmp_path / "run")
     [data] = (tmp_path / "run").glob("*.safetensors")
     content = np.fromfile(data, np.uint8)

@@ -18,10 +18,17 @@ from sparsenet.features.logs import LogColumns
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
-from sparsenet.storage.strings import pack_strings, unpack_strings
+from sparsenet.temporal.name_saving import pack_names, unpack_names
 from sparsenet.temporal.name_slots import NameSlots
-from sparsenet.temporal.stream import Stream
-from sparsenet.temporal.stream_arrays import ITEM_USER, MAX_HISTORY, OF_CONTEXTS, OF_ITEMS, OF_USERS, StreamArrays
+from sparsenet.temporal.ranking.stream import Stream
+from sparsenet.temporal.ranking.stream_arrays import (
+    ITEM_USER,
+    MAX_HISTORY,
+    OF_CONTEXTS,
+    OF_ITEMS,
+    OF_USERS,
+    StreamArrays,
+)
 
 #: The kind of model, as manifests name it.
 KIND = "NextItem"
@@ -48,8 +55,8 @@ class SavedStream:
 def pack(parameters: Mapping[str, Any], saved: SavedStream) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal model."""
     stream = saved.stream
-    users, users_are_strings = _pack_names(stream.users, "users")
-    items, items_are_strings = _pack_names(stream.items, "items")
+    users, users_are_strings = pack_names(stream.users, "users")
+    items, items_are_strings = pack_names(stream.items, "items")
     found = pack_part("stream", stream.arrays.cut(stream.users.end, stream.items.end)) | users | items
     return found, {
         "model": KIND,
@@ -72,8 +79,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     n_users, n_items = (integer(name, metadata[name], 0) for name in ("n_users", "n_items"))
     own = unpack_part("stream", arrays)
     _check_shapes(own, n_users, n_items)  # before anything of these sizes is made
-    users = _unpack_names(arrays, "user", metadata["string_users"], n_users)
-    items = _unpack_names(arrays, "item", metadata["string_items"], n_items)
+    users = unpack_names(arrays, "user", metadata["string_users"], n_users)
+    items = unpack_names(arrays, "item", metadata["string_items"], n_items)
     mutual = boolean("mutual", metadata["mutual"])
     if mutual:
         if users.names != items.names:
@@ -87,31 +94,6 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     stream = Stream(StreamArrays(**own), users, items, *most)
     library = choice("library", metadata["library"], LIBRARIES)
     return unpack_parameters(metadata["parameters"]), SavedStream(stream, columns, library)
-
-
-def _pack_names(slots: NameSlots, what: str) -> tuple[Arrays, bool]:
-    """Return the names and their slots, and whether they are strings."""
-    used = [slot for slot, name in enumerate(slots.names) if name is not None]
-    names = [slots.names[slot] for slot in used]
-    is_strings = bool(names) and isinstance(names[0], str)
-    packed = pack_strings(names, what) if is_strings else {what: np.array(names, np.int64)}
-    return packed | {f"{what}.slots": np.array(used, np.int32)}, is_strings
-
-
-def _unpack_names(arrays: Arrays, what: str, is_strings: Any, n: int) -> NameSlots:
-    slots = arrays[f"{what}s.slots"]
-    is_strings = boolean(f"string_{what}s", is_strings)
-    if not is_strings and (arrays[f"{what}s"].dtype != np.int64 or arrays[f"{what}s"].ndim != 1):
-        raise ModelError(f"{what}s must be names: strings or int64, got {arrays[f'{what}s'].dtype}")
-    names = unpack_strings(arrays, f"{what}s") if is_strings else arrays[f"{what}s"].tolist()
-    if slots.dtype != np.int32 or slots.shape != (len(names),) or not (slots[1:] > slots[:-1]).all():
-        raise ModelError(f"{what}s.slots must ascend, and have a number for each name")
-    if (len(slots) and (slots[0] < 0 or slots[-1] >= n)) or len(set(names)) != len(names):
-        raise ModelError(f"{what}s must have distinct names, and slots below {n}")
-    by_slot: list[Any] = [None] * n
-    for slot, name in zip(slots.tolist(), names, strict=True):
-        by_slot[slot] = name
-    return NameSlots.of(what, by_slot)
 
 
 def _check_shapes(own: Arrays, n_users: int, n_items: int) -> None:

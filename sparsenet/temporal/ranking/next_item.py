@@ -17,9 +17,9 @@ from sparsenet.estimators.recommender_inputs import file_rules
 from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
 from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
-from sparsenet.temporal.stream import Answers, Stream
-from sparsenet.temporal.stream_arrays import MAX_HISTORY
-from sparsenet.temporal.stream_saving import NextItemSavingMixin, SavedStream
+from sparsenet.temporal.ranking.stream import Answers, Stream
+from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
+from sparsenet.temporal.ranking.stream_saving import NextItemSavingMixin, SavedStream
 
 
 class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

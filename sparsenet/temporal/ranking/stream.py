@@ -13,7 +13,7 @@ from sparsenet.data.frame_columns import as_column
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
-from sparsenet.temporal.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
+from sparsenet.temporal.ranking.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
 
 #: Events of one call of a kernel, after which Ctrl-C and queries of other threads have their turn.
 _CHUNK = 16384

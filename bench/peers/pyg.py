@@ -1,0 +1,163 @@
+"""The temporal graph network of PyTorch Geometric, with the modules and settings of its example, for `bench.tgn`.
+
+    python -m bench.peers.pyg JOB
+
+The job is a JSON file: the log and the numbers of training and validation events, and for each run the batch size, the
+epochs, and the number of batches; then the folder of the results. It prints a line when a run is done, and waits for
+one before each, so that runs of two systems can take turns.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.nn import TGNMemory, TransformerConv
+from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator, LastNeighborLoader
+
+NEIGHBORS, HEADS, RATE = 10, 2, 1e-4
+
+
+class Network(torch.nn.Module):
+    """Memory, attention over the last neighbors, and the link predictor."""
+
+    def __init__(self, n_nodes: int, n_features: int, width: int, dropout: float) -> None:
+        super().__init__()
+        message = IdentityMessage(n_features, width, width)
+        self.memory = TGNMemory(n_nodes, n_features, width, width, message, LastAggregator())
+        self.attention = TransformerConv(
+            width, width // HEADS, heads=HEADS, dropout=dropout, edge_dim=width + n_features
+        )
+        self.source, self.target = torch.nn.Linear(width, width), torch.nn.Linear(width, width)
+        self.output = torch.nn.Linear(width, 1)
+
+    def embed(self, nodes: Any, edges: Any, times: Any, features: Any) -> Any:
+        memory, updated = self.memory(nodes)
+        ages = updated[edges[0]] - times
+        encoded = torch.cat([self.memory.time_enc(ages.to(memory.dtype)), features], dim=1)
+        return self.attention(memory, edges, encoded)
+
+    def score(self, sources: Any, targets: Any) -> Any:
+        return self.output((self.source(sources) + self.target(targets)).relu())[:, 0]
+
+    def set_weights(self, given: Any) -> None:
+        """Take the weights of `sparsenet.temporal.graph.link_weights`: inputs by outputs, then biases."""
+        encoder, gru, attention = self.memory.time_enc.lin, self.memory.gru, self.attention
+        put(encoder.weight, given["times"][0][:, None])
+        put(encoder.bias, given["times"][1])
+        for name, own in (("message_gates", "ih"), ("memory_gates", "hh")):
+            put(getattr(gru, f"weight_{own}"), given[name][:-1].T)
+            put(getattr(gru, f"bias_{own}"), given[name][-1])
+        query, edge = (np.concatenate(list(given[name]), axis=1) for name in ("query", "edge"))
+        key, value = np.split(given["key_value"], 2, axis=1)
+        put(attention.lin_edge.weight, edge.T)
+        layers = {attention.lin_query: query, attention.lin_key: key, attention.lin_value: value}
+        layers |= {attention.lin_skip: given["skip"], self.source: given["link_source"]}
+        layers |= {self.target: given["link_target"], self.output: given["link_output"]}
+        for layer, weights in layers.items():
+            put(layer.weight, weights[:-1].T)
+            put(layer.bias, weights[-1])
+
+
+def put(parameter: Any, values: np.ndarray) -> None:
+    with torch.no_grad():
+        parameter.copy_(torch.from_numpy(np.ascontiguousarray(values)))
+
+
+class Run:
+    """A network in training, on a stream of batches."""
+
+    def __init__(self, log: Any, width: int, dropout: float) -> None:
+        self.log = {name: torch.from_numpy(log[name]) for name in ("sources", "targets", "times", "features")}
+        self.n_nodes = int(log["n_nodes"])
+        self.network = Network(self.n_nodes, log["features"].shape[1], width, dropout)
+        if "message_gates" in log:
+            self.network.set_weights({**log, "times": log["time_weights"]})
+        self.neighbors = LastNeighborLoader(self.n_nodes, NEIGHBORS)
+        self.place = torch.empty(self.n_nodes, dtype=torch.long)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=RATE)
+        self.loss = torch.nn.BCEWithLogitsLoss()
+
+    def start(self) -> None:
+        self.network.train()
+        self.network.memory.reset_state()
+        self.neighbors.reset_state()
+
+    def logits(self, rows: slice, negatives: Any) -> tuple[Any, Any]:
+        sources, targets = self.log["sources"][rows], self.log["targets"][rows]
+        seeds = torch.cat([sources, targets, negatives]).unique()
+        nodes, edges, events = self.neighbors(seeds)
+        self.place[nodes] = torch.arange(len(nodes))
+        found = self.network.embed(nodes, edges, self.log["times"][events], self.log["features"][events])
+        own = found[self.place[sources]]
+        return tuple(self.network.score(own, found[self.place[other]]) for other in (targets, negatives))  # type: ignore[return-value]
+
+    def learn(self, rows: slice) -> None:
+        events = [self.log[name][rows] for name in ("sources", "targets", "times", "features")]
+        self.network.memory.update_state(*events)
+        self.neighbors.insert(events[0], events[1])
+
+    def step(self, rows: slice, negatives: Any) -> float:
+        self.optimizer.zero_grad()
+        right, wrong = self.logits(rows, negatives)
+        loss = self.loss(right, torch.ones_like(right)) + self.loss(wrong, torch.zeros_like(wrong))
+        self.learn(rows)
+        loss.backward()
+        self.optimizer.step()
+        self.network.memory.detach()
+        return float(loss)
+
+    @torch.no_grad()
+    def test(self, first: int, end: int, batch: int, negatives: Any) -> np.ndarray:
+        """Return the logits of links and of negatives, batch after batch."""
+        self.network.eval()
+        found = []
+        for begin in range(first, end, batch):
+            rows = slice(begin, min(begin + batch, end))
+            found.append(torch.stack(self.logits(rows, negatives[rows])))
+            self.learn(rows)
+        return torch.cat(found, dim=1).numpy()
+
+
+def train(job: dict[str, Any], log: dict[str, np.ndarray], settings: dict[str, Any], out: Path) -> None:
+    """Do one run, and write its losses, CPU seconds and test scores."""
+    torch.manual_seed(settings["seed"])
+    run = Run(log, job["width"], job["dropout"])
+    n, batch, losses, seconds, scores = settings["n_train"], settings["batch"], [], [], {}
+    for epoch in range(settings["epochs"]):
+        run.start()
+        generator = torch.Generator().manual_seed(epoch)
+        for begin in range(0, n, batch):
+            rows = slice(begin, min(begin + batch, n))
+            if "negatives" in log:
+                negatives = torch.from_numpy(log["negatives"][rows])
+            else:
+                negatives = torch.randint(job["first_target"], run.n_nodes, (rows.stop - begin,), generator=generator)
+            began = time.process_time()
+            losses.append(run.step(rows, negatives))
+            seconds.append(time.process_time() - began)
+        if "n_test" in settings:
+            generator = torch.Generator().manual_seed(12345)
+            others = torch.randint(job["first_target"], run.n_nodes, (settings["n_test"],), generator=generator)
+            scores[f"scores{epoch}"] = run.test(n, settings["n_test"], settings["test_batch"], others)
+    np.savez(out, losses=np.array(losses), seconds=np.array(seconds), **scores)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    job = json.loads(Path(sys.argv[1]).read_text())
+    with np.load(job["log"]) as found:
+        log = {name: found[name] for name in found.files}
+    for number, settings in enumerate(job["runs"]):
+        sys.stdin.readline()
+        train(job, log, settings, Path(job["folder"]) / f"run{number}.npz")
+        print(number, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Predict links by a temporal graph network: `TemporalLinkPredictor`."""

@@ -1,0 +1,184 @@
+"""A stream of links: names, state and network, which learn batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.kernels.types import F32, F64, I32
+from sparsenet.temporal.event_log import EventLog
+from sparsenet.temporal.graph.graph_arrays import GraphArrays
+from sparsenet.temporal.graph.link_network import embed, link_logits, rank_logits
+from sparsenet.temporal.graph.link_scores import LinkScores, historical_negatives
+from sparsenet.temporal.graph.link_training import LinkBatch, learn_links, train_batch
+from sparsenet.temporal.graph.link_weights import LinkShape, LinkWeights
+from sparsenet.temporal.graph.node_names import NodeNames, NodeRows
+
+#: Nodes that a query embeds at a time.
+_QUERIES = 1024
+
+
+@dataclass(frozen=True)
+class LinkRules:
+    """How a stream learns: links of a batch, fraction of attention dropped, learning rate, threads."""
+
+    batch_size: int
+    dropout: float
+    rate: float
+    threads: int
+
+
+class LinkStream:
+    """Learn links in the order of time, and score links.
+
+    `clock` holds the number of events and batches, and the first and the last time. `lock` guards the state: a query
+    waits until the running batch of an update has ended. `writing` is held for a whole update.
+    """
+
+    def __init__(self, graph: GraphArrays, weights: LinkWeights, names: NodeNames, clock: F64, seed: int) -> None:
+        self.graph, self.weights, self.names, self.clock, self.seed = graph, weights, names, clock, seed
+        self.lock, self.writing = RLock(), RLock()
+        graph.make_room(names.end + 1)  # unknown nodes are read from the row behind the last one
+
+    @classmethod
+    def blank(cls, shape: LinkShape, neighbors: int, seed: int, *, mutual: bool) -> LinkStream:
+        """Return a stream without links, and a network with random weights."""
+        graph = GraphArrays.blank(0, shape.memory, neighbors, shape.features)
+        return cls(graph, LinkWeights.random(shape, seed), NodeNames.blank(mutual=mutual), np.zeros(4), seed)
+
+    @property
+    def n_events(self) -> int:
+        """The number of events learnt."""
+        with self.lock:
+            return int(self.clock[0])
+
+    @property
+    def newest(self) -> float | None:
+        """The time of the last event; None before the first."""
+        with self.lock:
+            return float(self.clock[3]) if self.n_events else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("lock", "writing")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, lock=RLock(), writing=RLock())
+
+    # --- learning ---
+
+    def restart(self) -> None:
+        """Forget all links, and keep names and weights."""
+        with self.lock:
+            self.graph.clear()
+            self.clock[[0, 2, 3]] = 0
+
+    def learn(
+        self,
+        log: EventLog,
+        rules: LinkRules,
+        *,
+        train: bool = True,
+        scores: LinkScores | None = None,
+        ranking: bool = False,
+        on_events: Callable[[int], object] = lambda n: None,
+    ) -> float:
+        """Learn a log in batches, and return the mean loss; with `train` the weights, too.
+
+        With `scores`, predict each batch before that. An error or Ctrl-C leaves the batches before it learnt.
+        """
+        with self.lock:
+            rows = self.names.assign(log)
+            self.graph.make_room(self.names.end + 1)
+            if len(log) and not self.clock[0]:
+                self.clock[2] = log.times[0]
+        total = 0.0
+        for first in range(0, len(log), rules.batch_size):
+            part = slice(first, min(first + rules.batch_size, len(log)))
+            batch = LinkBatch(
+                rows.sources[part], rows.targets[part], log.times[part] - self.clock[2], log.features[part]
+            )
+            with self.lock:
+                total += len(batch) * self._learn(batch, rows, part, rules, train, scores, ranking)
+                self.clock[0] += len(batch)
+                self.clock[1] += 1
+                self.clock[3] = log.times[part.stop - 1]
+            on_events(len(batch))
+        return total / max(len(log), 1)
+
+    def _learn(
+        self,
+        batch: LinkBatch,
+        rows: NodeRows,
+        part: slice,
+        rules: LinkRules,
+        train: bool,
+        scores: LinkScores | None,
+        ranking: bool,
+    ) -> float:
+        rng = np.random.default_rng((self.seed, int(self.clock[1])))
+        known = self.names.target_rows[: rows.known[part.stop]]
+        negatives = known[rng.integers(0, len(known), len(batch))]
+        if scores is not None:
+            self._score(batch, negatives, known[: rows.known[part.start]], rules.threads, scores, ranking)
+        if train:
+            given = (rng, rules.dropout, rules.rate, rules.threads)
+            return train_batch(self.graph, self.weights, batch, negatives, *given)
+        seeds = np.unique(np.concatenate((batch.sources, batch.targets)))
+        learn_links(self.graph, batch, embed(self.graph, self.weights.views(), seeds, None, rules.threads))
+        return 0.0
+
+    def _score(
+        self,
+        batch: LinkBatch,
+        negatives: I32,
+        candidates: I32,
+        threads: int,
+        scores: LinkScores,
+        ranking: bool,
+    ) -> None:
+        """Predict the links of a batch from the state before."""
+        rng = np.random.default_rng((self.seed, int(self.clock[1]), 1))  # so that training draws what it draws alone
+        historical = historical_negatives(self.graph, batch.sources, batch.targets, negatives, rng)
+        others = (batch.targets, negatives, historical)
+        nodes = np.concatenate((batch.sources, *others, *((candidates,) if ranking else ())))
+        seeds, rows = np.unique(nodes, return_inverse=True)
+        views = self.weights.views()
+        embeddings = embed(self.graph, views, seeds, None, threads).embeddings
+        parts = np.split(rows.astype(np.int32), np.arange(1, 5) * len(batch))
+        for found, targets in zip((scores.right, scores.random, scores.historical), parts[1:4], strict=True):
+            found.append(link_logits(embeddings, views, parts[0], targets, threads))
+        if ranking:
+            logits = rank_logits(embeddings, views, parts[0], parts[4], threads)
+            scores.add_ranks(logits, scores.right[-1], np.isin(batch.targets, candidates))
+
+    # --- answers ---
+
+    def embeddings(self, rows: I32, threads: int) -> F32:
+        """Return the embeddings of nodes."""
+        found = np.empty((len(rows), self.graph.memory.shape[1]), np.float32)
+        with self.lock:
+            views = self.weights.views()
+            for first in range(0, len(rows), _QUERIES):
+                seeds, places = np.unique(rows[first : first + _QUERIES], return_inverse=True)
+                found[first : first + _QUERIES] = embed(self.graph, views, seeds, None, threads).embeddings[places, :-1]
+        return found
+
+    def probabilities(self, sources: NDArray[Any], targets: NDArray[Any], threads: int) -> F32:
+        """Return the probability of each link, given by the names of its nodes, against a random one."""
+        found = np.empty(len(sources), np.float32)
+        with self.lock:
+            own, other = self.names.find(sources, targets=False), self.names.find(targets, targets=True)
+            views = self.weights.views()
+            for first in range(0, len(found), _QUERIES):
+                part = slice(first, first + _QUERIES)
+                seeds, rows = np.unique(np.concatenate((own[part], other[part])), return_inverse=True)
+                embeddings = embed(self.graph, views, seeds, None, threads).embeddings
+                pairs = np.split(rows.astype(np.int32), 2)
+                logits = link_logits(embeddings, views, *pairs, threads)
+                found[part] = (1 + np.tanh(logits / 2)) / 2
+        return found

@@ -1,0 +1,1 @@
+"""Rank the next item of a user, by counts and recency: `NextItem`."""
