@@ -1,15 +1,17 @@
 """Find the best of a million vectors: cells, hash tables and exact scoring, FAISS, hnswlib and usearch, in one run.
 
-    .bench/envs/finding/bin/python -m bench.finding [--vectors 200000] [--width 128] [--kind planted|texts|network]
-                                   [--texts FILE] [--k 1] [--recall 0.98] [--points 1000]
-                                   [--noise 1.5] [--cells N] [--systems NAME,...] [--out bench/results/finding.json]
+    .bench/envs/finding/bin/python -m bench.finding [--vectors 200000] [--width 128]
+                                   [--kind planted|texts|network|embeddings] [--texts FILE] [--k 1] [--recall 0.98]
+                                   [--points 1000] [--noise 1.5] [--cells N] [--systems NAME,...]
+                                   [--out bench/results/finding.json]
     python -m bench.finding --show bench/results/finding.json
 
 The planted vectors lie in clusters, and a point is a noisy copy of a vector, its label. `texts`: a vector is the mean
 word vector of a line of the file, and a point that of half of its words (`wordllama`). All of these have unit length.
 `network`: the vectors are the output layer of a network that was trained on planted embeddings with as many labels, and
 the points are its hidden units. Other libraries get two more numbers: the bias, and what makes all vectors equally
-long.
+long. `embeddings`: the vectors are training points of `bench.embeddings`, ten a label, and the points are test points,
+whose neighbors are sought (`--k 50 --recall 0.95 --width 384`).
 
 Each system has one knob. The lowest setting that finds --recall of the exact k best of the first two thirds of the
 points is timed on the others, one call a point, on one thread. Supervised systems also list the labels of 2 points a
@@ -34,12 +36,12 @@ from bench.machine import load_average
 from bench.report import head, keep, present, setting
 from bench.runner import names
 from sparsenet import ExtremeClassifier, WordVectors
-from sparsenet.index.cells import CellIndex, CellsConfig
+from sparsenet.index.cells import CellIndex, CellsConfig, VectorCells
 from sparsenet.index.exact import exact_topk
 from sparsenet.index.hashing import LSHConfig
 from sparsenet.index.hashing.table_index import TableIndex
 from sparsenet.index.vector_index import Examples, calibrate, share_found
-from sparsenet.kernels.types import F32, I32
+from sparsenet.kernels.types import F32, I32, I64
 
 #: Vectors of a planted cluster, and the spread of a cluster relative to its center.
 CLUSTER, SPREAD = 50, 1.0
@@ -127,6 +129,14 @@ def of_network(n: int, width: int, n_points: int, seed: int) -> Problem:
     return Problem(vectors, bias, points, y, examples_of(np.concatenate(units), seen))
 
 
+def of_embeddings(n: int, width: int, n_points: int, seed: int) -> Problem:
+    """Plant embeddings of labels; the nearest of the training points are sought, and no point is right or wrong."""
+    data = embedding_sets.planted(n, width, n // 10, n_points, seed)
+    none = examples_of(data.X[:0], np.empty(0, np.int32))
+    points = data.X_test.copy()  # the original also holds the training points
+    return Problem(data.X, np.zeros(n, np.float32), points, np.full(n_points, -1, np.int32), none)
+
+
 def examples_of(inputs: F32, labels: I32) -> Examples:
     return Examples(inputs, np.arange(len(labels) + 1), labels)
 
@@ -155,6 +165,32 @@ def cells(problem: Problem, *, supervised: bool = False, **settings: Any) -> Cel
     index = CellIndex(CellsConfig(n_cells=problem.n_cells, **settings))
     index.rebuild(problem.vectors, problem.bias, problem.examples if supervised else None)
     return index
+
+
+class UnitVectors(NamedTuple):
+    rows: F32
+
+    @property
+    def width(self) -> int:
+        return int(self.rows.shape[1])
+
+    def take(self, at: I64) -> F32:
+        return self.rows[at]
+
+
+class CellsOfPoints:
+    """Vectors in 8 bits behind cells, as a blend keeps dense training points: no vector is scored exactly."""
+
+    def __init__(self, problem: Problem) -> None:
+        n = len(problem.vectors)
+        self._cells = VectorCells.build(
+            UnitVectors(problem.vectors), np.arange(n), CellsConfig(n_cells=problem.n_cells)
+        )
+        self.max_effort = len(self._cells.lengths)
+        self.nbytes = sum(array.nbytes for array in self._cells.arrays())
+
+    def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int) -> tuple[I32, F32]:
+        return self._cells.nearest(queries, k, 1, effort)
 
 
 def tables(problem: Problem, *, supervised: bool = False) -> TableIndex:
@@ -242,6 +278,7 @@ SYSTEMS: dict[str, Callable[[Problem], Any]] = {
     "cells": cells,
     "cells-supervised": lambda problem: cells(problem, supervised=True),
     "cells-of-inputs-supervised": lambda problem: cells(problem, supervised=True, learns_inputs=True),
+    "cells-of-points": CellsOfPoints,
     "tables": tables,
     "tables-supervised": lambda problem: tables(problem, supervised=True),
     "faiss-ivf": lambda problem: Faiss(problem, "IVF{cells},Flat", "nprobe"),
@@ -262,6 +299,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "planted": lambda: planted(options.vectors, options.width, 3 * options.points, 0, options.noise),
         "texts": lambda: of_texts(options.texts, options.vectors, 3 * options.points, 0),
         "network": lambda: of_network(options.vectors, options.width, 3 * options.points, 0),
+        "embeddings": lambda: of_embeddings(options.vectors, options.width, 3 * options.points, 0),
     }
     problem = make[options.kind]()._replace(n_cells=options.cells)
     n, width = problem.vectors.shape
@@ -280,7 +318,7 @@ def _run(name: str, problem: Problem, exact: I32, options: argparse.Namespace) -
     load, began = load_average(), time.process_time()
     index = SYSTEMS[name](problem)
     built = time.process_time() - began
-    is_ours = isinstance(index, Exact | CellIndex | TableIndex)
+    is_ours = isinstance(index, Exact | CellIndex | CellsOfPoints | TableIndex)
     weight, bias, points = problem.vectors, problem.bias, problem.points if is_ours else problem.extended()[1]
     held = 2 * options.points
     found = calibrate(index, points[:held], weight, bias, exact[:held], options.recall)
@@ -337,7 +375,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vectors", type=int, default=200_000)
     parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--kind", choices=["planted", "texts", "network"], default="planted")
+    parser.add_argument("--kind", choices=["planted", "texts", "network", "embeddings"], default="planted")
     parser.add_argument("--texts", type=Path, help="a file with a text per line")
     parser.add_argument("--noise", type=float, default=1.5, help="of planted points, relative to a vector's length")
     parser.add_argument("--k", type=int, default=1)

@@ -124,7 +124,7 @@ def in_child(
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
         files = Path(folder) / "job.json", Path(folder) / "result.json"
         files[0].write_text(json.dumps({**job, "threads": threads}))
-        command = [python, "-m", module, *files]
+        command: list[str | Path] = [python, "-m", module, *files]
         problem = call(command, threads=threads, limit=limit, environment=modules_of(checkout))
         if problem:
             return {**about, "status": "failed", "reason": problem}

@@ -62,6 +62,32 @@ def timed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float, int]:
     return outcome, time.process_time() - begun, len(pickle.dumps(outcome))
 
 
+def of_groups(data: Planted, model: TreeClassifier, repeats: int) -> dict[str, float]:
+    """Return the CPU seconds of a root with 16 children by the number of threads, which share its children."""
+    n, leaves = data.X.shape[0], model.fitted_.shape.labels
+    child = np.zeros(data.Y.shape[1], np.int64)
+    child[leaves] = np.arange(len(leaves)) * 16 // len(leaves)
+    of_point = np.repeat(np.arange(n), np.diff(data.Y.indptr))
+    masks = np.zeros(n, np.uint16)
+    np.bitwise_or.at(masks, of_point, (1 << child[data.Y.indices]).astype(np.uint16))
+    rows = np.repeat(np.arange(n), np.diff(data.X.indptr))
+    squares = np.bincount(rows, data.X.data.astype(np.float64) ** 2, n)
+    points = (data.X.indptr.astype(np.int64), data.X.indices, (data.X.data / np.sqrt(squares)[rows]).astype(np.float32))
+    nodes = (np.array([0, n]), np.arange(n, dtype=np.int32), masks, np.array([0, 16]))
+    rules, found, machines = model._check(), dict[str, list[float]](), set[bytes]()
+    for _ in range(repeats):
+        for threads in (1, 2, 4):
+            begun = time.process_time()
+            root = kernels.train_nodes(
+                *points, data.X.shape[1], np.full(n, 2, np.float32), *nodes, rules.cost, rules.cost, 0.0,
+                rules.epochs, rules.tolerance, 0, rules.smallest, threads,
+            )  # fmt: skip
+            found.setdefault(str(threads), []).append(time.process_time() - begun)
+            machines.add(b"".join(array.tobytes() for array in root))
+    assert len(machines) == 1
+    return {threads: statistics.median(seconds) for threads, seconds in found.items()}
+
+
 class Recorder(Executor):
     """An executor that records the tasks it passes on."""
 
@@ -182,15 +208,21 @@ def measure(data: Planted, report: dict[str, Any], repeats: int) -> None:
     report["driver_cpu"] = statistics.median(driver)
     report["overhead"] = statistics.median(b / a for a, b in zip(alone, one, strict=True)) - 1
     report["driver_share"] = statistics.median(a / b for a, b in zip(driver, one, strict=True))
+    report["groups"] = of_groups(data, model, repeats)
     report |= record(data)
 
 
-def measure_blend(data: Planted) -> dict[str, float]:
-    """Return the CPU seconds of a blend without network, in this process and on one worker."""
+def measure_blend(data: Planted) -> dict[str, Any]:
+    """Return the CPU seconds of a blend without network, in this process and on one worker, and its longest tasks."""
     blend = partial(BlendClassifier, network="drop")
     _, seconds = trained(blend, data)
     _, own, worker = on_one_process(blend, data)
-    return {"points": data.X.shape[0], "alone": seconds, "one_worker": own + worker, "driver": own}
+    with processes(1) as pool:
+        recorder = Recorder(pool)
+        trained(blend, data, executor=recorder)
+    longest = {task["name"]: task["longest"] for task in summed(recorder.records)}
+    size = {"points": data.X.shape[0], "entries": int(data.X.nnz)}
+    return {**size, "alone": seconds, "one_worker": own + worker, "driver": own, "longest": longest}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,9 +7,12 @@ split, and each level routes shards of points and trains ranges of nodes. A stag
 
 Assumptions: the cost of a unit of work (an entry, a label, a byte) is the measured one, whatever the size. Deeper
 levels cost what the deepest measured one does. Tasks of a stage are of equal size. A node is one task, however many
-points reach it. Each machine has 16 cores and reads 1 GB/s from the shared folder. Points of a level are read again
-unless they fit into 256 GB of memory. Results travel to the driver at 1 GB/s. No worker fails. The memory of a task is
-not limited; it is reported.
+points reach it; the levels that all points reach are one stage. Workers have four cores, and a task has four threads,
+which share the nodes, labels or points of the task evenly. Where a task is one node, four groups of its children take
+the time that was measured; where it splits one set of labels, products take two thirds of the time and run on all
+threads, and sums run on two. Each machine has 16 cores and reads 1 GB/s from the shared folder. Points of a level are
+read again unless they fit into 256 GB of memory. Results travel to the driver at 1 GB/s. The driver prepares the points
+on one core. No worker fails. The memory of a task is not limited; it is reported.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import Any, NamedTuple
 
 CHILDREN, MAX_ROOTS, BEAM = 16, 4, 10
 SHARD_POINTS, TASK_ENTRIES, TASK_LABELS, MAX_RANGES = 1 << 16, 1 << 22, 1 << 14, 1 << 12
-CORES_A_MACHINE, READ_RATE, MEMORY, NETWORK_RATE = 16, 1e9, 256e9, 1e9
+CORES_A_MACHINE, THREADS, READ_RATE, MEMORY, NETWORK_RATE = 16, 4, 1e9, 256e9, 1e9
 BYTES_AN_ENTRY = 8
 
 
@@ -42,6 +45,7 @@ class Costs:
     route_point : seconds for a point on each level, from the root down.
     train_entry : seconds for each entry that reaches a node, on each level.
     model_entry : bytes of the model for each entry that reaches a node.
+    group : time of a node on four threads, a part of the time on one.
     """
 
     driver_entry: float
@@ -52,14 +56,19 @@ class Costs:
     route_point: list[float]
     train_entry: list[float]
     model_entry: float
+    group: float
 
 
 class Stage(NamedTuple):
-    """Equal tasks between two barriers, the bytes that they read, and the driver's seconds after them."""
+    """Equal tasks between two barriers, the bytes that they read, and the driver's seconds after them.
+
+    A task takes `seconds` on one thread, and the fraction `shared` of that on the threads of a worker.
+    """
 
     name: str
     tasks: int
     seconds: float
+    shared: float
     reads: float = 0.0
     driver: float = 0.0
 
@@ -76,29 +85,36 @@ class Prediction(NamedTuple):
 def stages(costs: Costs, points: float, labels: float, entries: float, labels_a_point: float) -> Iterator[Stage]:
     """Yield the stages of a training on points with `entries` entries each."""
     total = points * entries
-    yield Stage("prepare", 0, 0.0, driver=costs.driver_entry * total)
+    yield Stage("prepare", 0, 0.0, 1.0, driver=costs.driver_entry * total)
     summed = total * labels_a_point
     yield _stage("sum labels", summed / TASK_ENTRIES, summed * costs.sum_entry, reads=summed * BYTES_AN_ENTRY)
-    yield Stage("join sums", 1, 2 * labels * costs.centroid / READ_RATE)
+    yield _stage("join sums", 1, 2 * labels * costs.centroid / READ_RATE, shared=1.0)
     widths = node_counts(labels)
     for halving in range(math.ceil(math.log2(max(widths[-1], 2)))):
         tasks = min(2**halving, labels / TASK_LABELS)
-        yield _stage(
-            "split", tasks, labels * costs.split_label, reads=labels * costs.centroid, driver=8 * labels / NETWORK_RATE
-        )
-    for depth, width in enumerate(widths):
-        route = costs.route_point[min(depth, len(costs.route_point) - 1)]
-        yield _stage(f"route, level {depth}", points / SHARD_POINTS, points * route, reads=total * BYTES_AN_ENTRY)
-        reached = total * (width if depth == 0 else min(width, BEAM))
-        tasks = min(reached / TASK_ENTRIES, width, MAX_RANGES)
-        train = costs.train_entry[min(depth, len(costs.train_entry) - 1)]
-        result = reached * costs.model_entry / NETWORK_RATE
-        yield _stage(f"train, level {depth}", tasks, reached * train, reads=reached * BYTES_AN_ENTRY, driver=result)
+        shared = 1 / 3 if tasks == 2**halving else 1 / THREADS
+        reads, sent = labels * costs.centroid, 8 * labels / NETWORK_RATE
+        yield _stage("split", tasks, labels * costs.split_label, shared=shared, reads=reads, driver=sent)
+    n_open = sum(width <= BEAM for width in widths)
+    for depths in (range(max(n_open, 1)), *([depth] for depth in range(max(n_open, 1), len(widths)))):
+        name = f"level {'-'.join(str(depth) for depth in depths)}"
+        route = sum(costs.route_point[min(depth, len(costs.route_point) - 1)] for depth in depths)
+        shards, reads = len(depths) * points / SHARD_POINTS, total * BYTES_AN_ENTRY
+        yield _stage(f"route, {name}", shards, points * route, reads=reads)
+        reached = [total * (widths[depth] if depth == 0 else min(widths[depth], BEAM)) for depth in depths]
+        train = [costs.train_entry[min(depth, len(costs.train_entry) - 1)] for depth in depths]
+        nodes = sum(widths[depth] for depth in depths)
+        tasks = min(sum(reached) / TASK_ENTRIES, nodes, MAX_RANGES)
+        work = sum(own * cost for own, cost in zip(reached, train, strict=True))
+        how = {"reads": sum(reached) * BYTES_AN_ENTRY, "driver": sum(reached) * costs.model_entry / NETWORK_RATE}
+        yield _stage(f"train, {name}", tasks, work, shared=costs.group if nodes < 2 * tasks else 1 / THREADS, **how)
 
 
-def _stage(name: str, tasks: float, seconds: float, *, reads: float = 0.0, driver: float = 0.0) -> Stage:
+def _stage(
+    name: str, tasks: float, seconds: float, *, shared: float = 1 / THREADS, reads: float = 0.0, driver: float = 0.0
+) -> Stage:
     count = max(round(tasks), 1)
-    return Stage(name, count, seconds / count, reads, driver)
+    return Stage(name, count, seconds / count, shared, reads, driver)
 
 
 def node_counts(labels: float) -> list[int]:
@@ -114,18 +130,19 @@ def node_counts(labels: float) -> list[int]:
 
 
 def simulate(costs: Costs, cores: int, **shape: float) -> Prediction:
-    """Predict a training on a number of cores."""
-    machines = max(cores / CORES_A_MACHINE, 1)
+    """Predict a training on a number of cores: one, or a multiple of the threads of a worker."""
+    machines, workers = max(cores / CORES_A_MACHINE, 1), max(cores // THREADS, 1)
     wall = driver = work = 0.0
-    longest = Stage("", 0, 0.0)
+    longest = Stage("", 0, 0.0, 1.0)
     fits = shape["points"] * shape["entries"] * BYTES_AN_ENTRY < MEMORY
     for stage in stages(costs, **shape):
-        computing = math.ceil(stage.tasks / cores) * stage.seconds
+        seconds = stage.seconds * (1.0 if cores == 1 else stage.shared)
+        computing = math.ceil(stage.tasks / workers) * seconds
         reading = 0.0 if fits else stage.reads / (READ_RATE * machines)
         own = stage.driver + costs.driver_task * stage.tasks
         wall += max(computing, reading, costs.driver_task * stage.tasks) + stage.driver
         driver, work = driver + own, work + stage.tasks * stage.seconds
-        longest = max(longest, stage, key=lambda each: each.seconds)
+        longest = max(longest, stage._replace(seconds=seconds), key=lambda each: each.seconds)
     return Prediction(wall, driver, work, longest)
 
 
@@ -148,7 +165,14 @@ def costs_of(report: dict[str, Any]) -> Costs:
         route_point=[total("route", "cpu", depth) / data["points"] for depth in levels],
         train_entry=[total("train_range", "cpu", depth) / reached[depth] for depth in levels],
         model_entry=total("train_range", "received") / sum(reached),
+        group=report["groups"]["4"] / 4 / report["groups"]["1"],
     )
+
+
+def neighbor_hours(blend: dict[str, Any], entries: float) -> float:
+    """Return the hours for the neighbors of a blend: three tasks after each other, in proportion to the entries."""
+    chain = ("transpose_points", "measure_rarity", "index_points")
+    return float(sum(blend["longest"][name] for name in chain) * entries / blend["entries"] / 3600)
 
 
 def table(costs: Costs) -> Iterator[str]:
@@ -172,6 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("result", type=Path)
     report = json.loads(parser.parse_args(arguments).result.read_text())
     print("\n".join(table(costs_of(report))))
+    hours = neighbor_hours(report["blend"], 3e8 * 75)
+    print(f"the neighbors of a blend of 300 M points: {hours:.1f} hours, whatever the number of cores")
 
 
 if __name__ == "__main__":

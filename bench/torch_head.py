@@ -11,7 +11,7 @@ at `--dense-labels` and extrapolated in proportion to the labels.
 *Precision*: an encoder with 128 units under each layer. DIR is in the format of the extreme classification repository,
 and its encoder is an embedding bag. PATH.train.jsonl and PATH.test.jsonl hold texts with labels, 100,000 and 10,000 of
 which become static word vectors; their encoder is a linear layer. P@1 of the test points is kept twice an epoch, with
-the CPU seconds of training: those of the layer alone and those of encoder and layer.
+the CPU seconds of training, of the layer alone and of encoder and layer.
 """
 
 from __future__ import annotations

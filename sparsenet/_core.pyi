@@ -9,6 +9,8 @@ a ValueError that names the argument, before anything is written. Results are bi
 Symbols in shapes: n points of a batch, d features, h units, L labels, a active labels, p features present.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -674,33 +676,6 @@ def dual_train(
     receives the number of passes.
     """
 
-def shuffle_order(order: I32, seed: int, n_drawn: int) -> None:
-    """Shuffle `order` as a pass of `train_nodes` does; earlier shuffles drew `n_drawn` numbers, one for each swap."""
-
-def dual_pass(
-    indptr: I64,
-    indices: I32,
-    data: F32,
-    squares: F32,
-    label_indptr: I64,
-    labels: I32,
-    positive_slack: F32,
-    negative_slack: F32,
-    order: I32,
-    first: int,
-    kept: int,
-    rest: float,
-    stride: float,
-    weight: F32,
-    alpha: F32,
-) -> tuple[int, float]:
-    """Do a part of a pass of `dual_train`, for points that are not all in memory.
-
-    The arguments hold only the n points ``order[first : first + n]``, which are visited in this order. Points that
-    violate optimality by more than `rest` move to ``order[kept : ...]``. weight (d + 1, 16), and the dual variables
-    alpha (n, 16), change. Returns the end of the kept points and the largest violation.
-    """
-
 # --- classifiers in a tree of labels: see engines/tree/ ------------------------------------------------------------
 # A node has up to 16 children: nodes of the next level, or leaves in the last level. Node b has the children
 # ``children[b] ... children[b + 1] - 1``; children (b + 1,) is row pointers. Features of a point may be in any order.
@@ -759,10 +734,26 @@ def train_nodes(
     nearly zero.
     """
 
-def node_slacks(
-    own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
-) -> None:
-    """Compute the slacks of a node for `dual_pass`: n points reach it, and ``own[c]`` of these belong to child c."""
+def train_node_by_parts(
+    read: Callable[[I32], tuple[I64, I32, F32, F32]],
+    part_points: int,
+    belongs: U16,
+    features: I32,
+    n_children: int,
+    cost: float,
+    cost_of_others: float,
+    rarity: float,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    smallest: float,
+) -> tuple[I64, I32, F32, NDArray[np.int8], F32]:
+    """Train one node as `train_nodes` does, bit for bit, on points that are not all in memory.
+
+    ``read(numbers)`` returns up to `part_points` of the node's points, in this order: indptr, indices, data and
+    squares. Each pass reads all active points. Indices are positions in `features`, the features of the node,
+    ascending. `belongs` (n,) has the children of each point.
+    """
 
 def search_tree(
     levels: list[tuple[I64, I32, F32, NDArray[np.int8], F32, I64]],

@@ -1,5 +1,4 @@
 // Bindings of engine/dual.h.
-#include "../core/split_mix.h"
 #include "../engine/dual.h"
 #include "arrays.h"
 
@@ -42,60 +41,12 @@ void bind_dual_train(Array indptr, Array indices, Array data, Array squares, Arr
   dual_train(problem, n, width, n_blocks, {most_epochs, tolerance, seed}, weight_.data(), epochs_.data(), threads);
 }
 
-void bind_shuffle_order(Array order, uint64_t seed, int64_t n_drawn) {
-  const Vector<int32_t> order_(order, "order");
-  GilRelease release;
-  shuffle_order(order_.data(), order_.size(), split_mix(seed), n_drawn);
-}
-
-py::tuple bind_dual_pass(Array indptr, Array indices, Array data, Array squares, Array label_indptr, Array labels,
-                         Array positive_slack, Array negative_slack, Array order, int64_t first, int64_t kept,
-                         float rest, float stride, Array weight, Array alpha) {
-  const Pointers indptr_(indptr, "indptr"), label_indptr_(label_indptr, "label_indptr");
-  const Vector<const int32_t> indices_(indices, "indices"), labels_(labels, "labels");
-  const Vector<const float> data_(data, "data"), squares_(squares, "squares");
-  const Vector<const float> positive_slack_(positive_slack, "positive_slack");
-  const Vector<const float> negative_slack_(negative_slack, "negative_slack");
-  const Vector<int32_t> order_(order, "order");
-  const Matrix<float> weight_(weight, "weight"), alpha_(alpha, "alpha");
-  const int64_t width = weight_.cols(), n = squares_.size();
-  if (width != 16) weight_.fail("must have 16 columns");
-  if (weight_.rows() < 1) weight_.fail("must have a row of biases");
-  indptr_.require(0, n + 1, "size of squares + 1");
-  label_indptr_.require(0, n + 1, "size of squares + 1");
-  alpha_.require(0, n, "size of squares").require(1, width, "columns of weight");
-  positive_slack_.require(0, width, "columns of weight");
-  negative_slack_.require(0, width, "columns of weight");
-  labels_.require_room(label_indptr_.last());
-  require_between("first", first, 0, order_.size() - n);
-  require_between("kept", kept, 0, first);
-  DualProblem problem = {};
-  problem.csr = csr_view(indptr_, indices_, data_);
-  problem.n_features = weight_.rows() - 1;
-  problem.squares = squares_.data();
-  problem.label_indptr = label_indptr_.data();
-  problem.labels = labels_.data();
-  problem.positive_slack = positive_slack_.data();
-  problem.negative_slack = negative_slack_.data();
-  float violation = 0;
-  {
-    GilRelease release;
-    kept = dual_pass(problem, n, width, order_.data(), first, kept, rest, stride, weight_.data(), alpha_.data(),
-                     &violation);
-  }
-  return py::make_tuple(kept, violation);
-}
-
 }  // namespace
 
 void bind_dual(py::module_& core) {
   core.def("dual_train", bind_dual_train, "indptr"_a, "indices"_a, "data"_a, "squares"_a, "label_indptr"_a, "labels"_a,
            "first_label"_a, "positive_slack"_a, "negative_slack"_a, "most_epochs"_a, "tolerance"_a, "seed"_a,
            "weight"_a, "epochs"_a, "threads"_a);
-  core.def("shuffle_order", bind_shuffle_order, "order"_a, "seed"_a, "n_drawn"_a);
-  core.def("dual_pass", bind_dual_pass, "indptr"_a, "indices"_a, "data"_a, "squares"_a, "label_indptr"_a, "labels"_a,
-           "positive_slack"_a, "negative_slack"_a, "order"_a, "first"_a, "kept"_a, "rest"_a, "stride"_a, "weight"_a,
-           "alpha"_a);
 }
 
 }  // namespace sparsenet

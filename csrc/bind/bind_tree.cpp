@@ -82,21 +82,55 @@ py::tuple bind_train_nodes(Array indptr, Array indices, Array data, int64_t n_fe
   std::vector<NodeClassifiers> nodes;
   {
     GilRelease release;
-    nodes = train_nodes(points, n_features, squares_.data(), node_points, {cost, cost_of_others, rarity},
-                        {most_epochs, tolerance, seed}, smallest, threads);
+    nodes = train_nodes({points, squares_.size(), n_features, squares_.data()}, node_points,
+                        {cost, cost_of_others, rarity}, {most_epochs, tolerance, seed}, smallest, threads);
   }
   return level_arrays(nodes);
 }
 
-void bind_node_slacks(Array own, int64_t n, int64_t n_children, float cost, float cost_of_others, float rarity,
-                      Array positive, Array negative) {
-  const Vector<const int64_t> own_(own, "own");
-  const Vector<float> positive_(positive, "positive"), negative_(negative, "negative");
-  own_.require(0, kChildren, "children of a node");
-  positive_.require(0, kChildren, "children of a node");
-  negative_.require(0, kChildren, "children of a node");
+// The arrays of a part of a node, as the caller returned them.
+class ReadPart {
+ public:
+  ReadPart(const py::function& read, const int32_t* order, int64_t count)
+      : arrays_(read(py::array_t<int32_t>(count, order)).cast<py::tuple>()),
+        indptr_(arrays_[0].cast<py::array>()),
+        indices_(arrays_[1].cast<py::array>()),
+        data_(arrays_[2].cast<py::array>()),
+        squares_(arrays_[3].cast<py::array>()),
+        part_{csr_argument(indptr_, indices_, data_), Vector<const float>(squares_, "squares").data()} {
+    Pointers(indptr_, "indptr").require(0, count + 1, "points asked for + 1");
+    Vector<const float>(squares_, "squares").require(0, count, "points asked for");
+  }
+  const NodePart& part() const { return part_; }
+
+ private:
+  py::tuple arrays_;
+  py::array indptr_, indices_, data_, squares_;
+  NodePart part_;
+};
+
+py::tuple bind_train_node_by_parts(const py::function& read, int64_t part_points, Array belongs, Array features,
+                                   int64_t n_children, float cost, float cost_of_others, float rarity,
+                                   int64_t most_epochs, float tolerance, uint64_t seed, float smallest) {
+  const Vector<const uint16_t> belongs_(belongs, "belongs");
+  const Vector<const int32_t> features_(features, "features");
+  require_at_least_one("part_points", part_points);
   require_between("n_children", n_children, 0, kChildren);
-  node_slacks(own_.data(), n, n_children, {cost, cost_of_others, rarity}, positive_.data(), negative_.data());
+  const std::vector<int32_t> own(features_.data(), features_.data() + features_.size());
+  std::optional<ReadPart> latest;
+  const auto read_part = [&](const int32_t* order, int64_t count) {
+    const py::gil_scoped_acquire python;
+    latest.reset();  // its memory is free before the next part is read
+    latest.emplace(read, order, count);
+    return latest->part();
+  };
+  NodeClassifiers node;
+  {
+    GilRelease release;
+    node = train_node_by_parts(read_part, part_points, belongs_.data(), belongs_.size(), own, n_children,
+                               {cost, cost_of_others, rarity}, {most_epochs, tolerance, seed}, smallest);
+  }
+  return level_arrays({node});
 }
 
 TreeLevel level_argument(const py::handle& level) {
@@ -256,8 +290,9 @@ void bind_rank_blend(const py::list& levels, Array names, int64_t beam, Array in
 void bind_tree(py::module_& core) {
   core.def("split_sets", bind_split_sets, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "starts"_a, "left"_a,
            "seed"_a, "most_rounds"_a, "order"_a, "threads"_a);
-  core.def("node_slacks", bind_node_slacks, "own"_a, "n"_a, "n_children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a,
-           "positive"_a, "negative"_a);
+  core.def("train_node_by_parts", bind_train_node_by_parts, "read"_a, "part_points"_a, "belongs"_a, "features"_a,
+           "n_children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a, "most_epochs"_a, "tolerance"_a, "seed"_a,
+           "smallest"_a);
   core.def("train_nodes", bind_train_nodes, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "squares"_a, "starts"_a,
            "reached"_a, "belongs"_a, "children"_a, "cost"_a, "cost_of_others"_a, "rarity"_a, "most_epochs"_a,
            "tolerance"_a, "seed"_a, "smallest"_a, "threads"_a);

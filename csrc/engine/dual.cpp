@@ -26,13 +26,6 @@ constexpr int32_t kMaxShortPasses = 4;
 // otherwise every point would violate it until an adjacent label moves, and passes would not end.
 constexpr float kPadding = 1e29f;
 
-std::vector<float> initial_alpha(int64_t n, int64_t width, const float* slack) {
-  std::vector<float> alpha(n * width, 0.0f);
-  for (int64_t c = 0; c < width; ++c)
-    for (int64_t i = 0; slack[c] >= kPadding && i < n; ++i) alpha[i * width + c] = 1 / slack[c];
-  return alpha;
-}
-
 // The last few passes take shrinking strides. With full strides the points visited last dominate: for one text with 600
 // labels "a" and 400 labels "b", one model in four predicted "b".
 constexpr int64_t kMaxShortStrides = 4;
@@ -44,19 +37,44 @@ float stride_of(int64_t epoch, int64_t max_epochs) {
 
 }  // namespace
 
+std::vector<float> initial_alpha(int64_t n, int64_t width, const float* negative_slack) {
+  std::vector<float> alpha(n * width, 0.0f);
+  for (int64_t c = 0; c < width; ++c)
+    for (int64_t i = 0; negative_slack[c] >= kPadding && i < n; ++i) alpha[i * width + c] = 1 / negative_slack[c];
+  return alpha;
+}
+
+DualPasses::DualPasses(int64_t n, DualRules rules) : rules_(rules), order_(n), n_(n), active_(n), ended_(n == 0) {
+  std::iota(order_.begin(), order_.end(), 0);
+}
+
+float DualPasses::stride() const { return stride_of(count_, rules_.max_epochs); }
+
+bool DualPasses::start() {
+  if (ended_ || count_ >= rules_.max_epochs) return false;
+  all_ = active_ == n_;
+  in_a_row_ = all_ ? 0 : in_a_row_ + 1;
+  shuffle(order_.data(), active_, rules_.seed);
+  return true;
+}
+
+void DualPasses::end(int64_t n_active, float violation) {
+  ++count_;
+  // With many labels most points are within the tolerance after one pass, and drop out.
+  active_ = n_active;
+  if (violation > rules_.tolerance && active_ > 0 && in_a_row_ < kMaxShortPasses) return;
+  ended_ = all_ && violation <= rules_.tolerance;
+  active_ = n_;  // check the inactive points against the current weights
+}
+
 DualBlock::DualBlock(const DualProblem& problem, int64_t n, int64_t width, int64_t n_groups, DualRules rules,
                      float* weight)
     : n_(n),
       width_(width),
       lanes_(width / n_groups),
-      rules_(rules),
       weight_(weight),
       groups_(n_groups),
-      order_(n),
-      random_(rules.seed + static_cast<uint64_t>(problem.first_label)),
-      active_(n),
-      ended_(n == 0) {
-  std::iota(order_.begin(), order_.end(), 0);
+      passes_(n, {rules.max_epochs, rules.tolerance, rules.seed + static_cast<uint64_t>(problem.first_label)}) {
   for (int64_t g = 0; g < n_groups; ++g) {
     Group& own = groups_[g];
     own.problem = problem;
@@ -65,7 +83,7 @@ DualBlock::DualBlock(const DualProblem& problem, int64_t n, int64_t width, int64
     own.problem.negative_slack += g * lanes_;
     own.alpha = initial_alpha(n, lanes_, own.problem.negative_slack);
     own.weight = weight;
-    own.order = order_.data();
+    own.order = passes_.order();
     if (n_groups == 1) continue;
     own.own_weight.resize((problem.n_features + 1) * lanes_);
     for (int64_t f = 0; f <= problem.n_features; ++f)
@@ -76,46 +94,31 @@ DualBlock::DualBlock(const DualProblem& problem, int64_t n, int64_t width, int64
   }
 }
 
-bool DualBlock::start_pass() {
-  if (ended_ || epoch_ >= rules_.max_epochs) return false;
-  all_ = active_ == n_;
-  in_a_row_ = all_ ? 0 : in_a_row_ + 1;
-  shuffle(order_.data(), active_, random_);
-  return true;
-}
-
 void DualBlock::visit(int64_t group) {
   Group& own = groups_[group];
-  if (own.order != order_.data()) std::copy_n(order_.data(), active_, own.order);
-  own.kept = kernels().dual_epoch(own.problem, lanes_, active_, own.order, rules_.tolerance / 2,
-                                  stride_of(epoch_, rules_.max_epochs), own.weight, own.alpha.data(), &own.violation);
+  if (own.order != passes_.order()) std::copy_n(passes_.order(), passes_.active(), own.order);
+  own.kept = kernels().dual_epoch(own.problem, lanes_, passes_.active(), own.order, passes_.rest(), passes_.stride(),
+                                  own.weight, own.alpha.data(), &own.violation);
 }
 
 void DualBlock::end_pass() {
   float violation = 0;
   for (const Group& own : groups_) violation = std::max(violation, own.violation);
-  // With many labels most points are within the tolerance after one pass, and drop out.
-  if (groups_.size() == 1)
-    active_ = groups_[0].kept;
-  else
-    merge_orders();
-  ++epoch_;
-  if (violation > rules_.tolerance && active_ > 0 && in_a_row_ < kMaxShortPasses) return;
-  ended_ = all_ && violation <= rules_.tolerance;
-  active_ = n_;  // check the inactive points against the current weights
+  passes_.end(groups_.size() == 1 ? groups_[0].kept : merge_orders(), violation);
 }
 
-void DualBlock::merge_orders() {
+int64_t DualBlock::merge_orders() {
   is_active_.assign(n_, false);
   for (const Group& own : groups_)
     for (int64_t at = 0; at < own.kept; ++at) is_active_[own.order[at]] = true;
+  int32_t* order = passes_.order();
   int64_t kept = 0;
-  for (int64_t at = 0; at < active_; ++at) {
-    const bool is_active = is_active_[order_[at]];
-    std::swap(order_[at], order_[kept]);
+  for (int64_t at = 0; at < passes_.active(); ++at) {
+    const bool is_active = is_active_[order[at]];
+    std::swap(order[at], order[kept]);
     kept += is_active;
   }
-  active_ = kept;
+  return kept;
 }
 
 void DualBlock::finish() {
@@ -130,26 +133,7 @@ int32_t DualBlock::train() {
     end_pass();
   }
   finish();
-  return epoch_;
-}
-
-void shuffle_order(int32_t* order, int64_t count, uint64_t seed, int64_t n_drawn) {
-  uint64_t random = seed + static_cast<uint64_t>(n_drawn) * kGolden;
-  shuffle(order, count, random);
-}
-
-int64_t dual_pass(const DualProblem& problem, int64_t n, int64_t width, int32_t* order, int64_t first, int64_t kept,
-                  float rest, float stride, float* weight, float* alpha, float* violation) {
-  std::vector<int32_t> local(n);
-  for (int64_t i = 0; i < n; ++i) local[i] = static_cast<int32_t>(i);
-  const int64_t active = kernels().dual_epoch(problem, width, n, local.data(), rest, stride, weight, alpha, violation);
-  std::vector<bool> is_active(n);
-  for (int64_t i = 0; i < active; ++i) is_active[local[i]] = true;
-  for (int64_t i = 0; i < n; ++i) {
-    std::swap(order[first + i], order[kept]);
-    kept += is_active[i];
-  }
-  return kept;
+  return passes_.count();
 }
 
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,

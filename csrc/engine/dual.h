@@ -14,6 +14,34 @@ struct DualRules {
   uint64_t seed;
 };
 
+// The dual variables (n, width) at the start, for labels with these slacks of negatives.
+std::vector<float> initial_alpha(int64_t n, int64_t width, const float* negative_slack);
+
+// The order in which the passes of a training visit n points. A pass visits the active points; points that violate
+// optimality by at most `rest` drop out, until a pass over all points ends the training.
+class DualPasses {
+ public:
+  DualPasses(int64_t n, DualRules rules);
+
+  // Starts a pass: shuffles the active points. Returns false if the training is at its end.
+  bool start();
+  // Ends a pass after which the first `n_active` points are active; `violation` is the largest one of the pass.
+  void end(int64_t n_active, float violation);
+
+  int32_t* order() { return order_.data(); }
+  int64_t active() const { return active_; }
+  float rest() const { return rules_.tolerance / 2; }
+  float stride() const;
+  int32_t count() const { return count_; }
+
+ private:
+  DualRules rules_;
+  std::vector<int32_t> order_;
+  int64_t n_, active_;
+  int32_t count_ = 0, in_a_row_ = 0;
+  bool all_ = true, ended_;
+};
+
 // The training of one block of `width` labels; weight is (n_features + 1, width). The labels are visited in groups of
 // equal size, which may run at the same time. The weights are the same, bit for bit, for any number of groups: a point
 // rests if it rests for all of them, and nothing else connects labels. Narrow groups take more time in all.
@@ -26,7 +54,7 @@ class DualBlock {
   int32_t train();
 
   // Starts a pass. Returns false if the training is at its end.
-  bool start_pass();
+  bool start_pass() { return passes_.start(); }
   // Visits the active points for the labels of a group.
   void visit(int64_t group);
   // Ends a pass that all groups have made.
@@ -45,19 +73,14 @@ class DualBlock {
     float violation = 0;
   };
 
-  // Moves points that are active for some group to the front.
-  void merge_orders();
+  // Moves points that are active for some group to the front, and returns their number.
+  int64_t merge_orders();
 
   int64_t n_, width_, lanes_;
-  DualRules rules_;
   float* weight_;
   std::vector<Group> groups_;
-  std::vector<int32_t> order_;
+  DualPasses passes_;
   std::vector<bool> is_active_;
-  uint64_t random_;
-  int64_t active_;
-  int32_t epoch_ = 0, in_a_row_ = 0;
-  bool all_ = true, ended_;
 };
 
 // Trains `n_blocks` blocks of `width` labels. `problem` describes the first block, but has the slacks of all labels.
@@ -65,15 +88,5 @@ class DualBlock {
 // independent, and each is one task.
 void dual_train(DualProblem problem, int64_t n, int64_t width, int64_t n_blocks, DualRules rules, float* weight,
                 int32_t* epochs, int threads);
-
-// Shuffles order[0, count) for a pass of a run with this seed. Earlier shuffles drew `n_drawn` random numbers: one for
-// each point but the last.
-void shuffle_order(int32_t* order, int64_t count, uint64_t seed, int64_t n_drawn);
-
-// A part of a pass, for points that are not all in memory: visits order[first, first + n). `problem` and `alpha` hold
-// only these points, in this order. Moves points that violate optimality by more than `rest` to order[kept ...], and
-// returns the end of them. `violation` is the largest violation of the part.
-int64_t dual_pass(const DualProblem& problem, int64_t n, int64_t width, int32_t* order, int64_t first, int64_t kept,
-                  float rest, float stride, float* weight, float* alpha, float* violation);
 
 }  // namespace sparsenet

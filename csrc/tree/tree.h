@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "../core/csr.h"
@@ -27,6 +28,13 @@ struct TreeLevel {
   const float* bias;        // (n_nodes, 16)
   const int64_t* children;  // (n_nodes + 1,): node b has children children[b] ... children[b + 1] - 1, at most 16
   int64_t n_nodes;
+};
+
+// All training points; squares[i] is 1 + the squared length of point i.
+struct AllPoints {
+  Csr csr;
+  int64_t n, n_features;
+  const float* squares;
 };
 
 // The training points of each node: node b has points reached[starts[b] : starts[b + 1]]. Bit c of `belongs` is set if
@@ -54,13 +62,25 @@ struct NodeClassifiers {
   float bias[kChildren];
 };
 
-// Trains the classifiers of each node; squares[i] is 1 + the squared length of point i. Drops rows whose weights are
-// all smaller than `min_weight`.
-std::vector<NodeClassifiers> train_nodes(Csr points, int64_t n_features, const float* squares, NodePoints node_points,
-                                         ErrorCosts costs, DualRules rules, float min_weight, int threads);
+// Trains the classifiers of each node. Drops rows whose weights are all smaller than `min_weight`. A node copies its
+// points, unless all points reach it.
+std::vector<NodeClassifiers> train_nodes(AllPoints points, NodePoints node_points, ErrorCosts costs, DualRules rules,
+                                         float min_weight, int threads);
 
-// Computes the slacks of the 16 children of a node. n points reach the node, and own[c] points belong to child c.
-void node_slacks(const int64_t* own, int64_t n, int64_t n_children, ErrorCosts costs, float* positive, float* negative);
+// Points of a node with its own feature numbers, and 1 + the squared length of each.
+struct NodePart {
+  Csr points;
+  const float* squares;
+};
+
+// Reads the points numbered order[0, count) of a node. They stay valid until the next call.
+using ReadNodePart = std::function<NodePart(const int32_t* order, int64_t count)>;
+
+// Trains the classifiers of one node as `train_nodes` does, but reads its n points again in each pass, `part_points` at
+// a time. Bit c of `belongs` is set if a point belongs to child c; `features` are the features of the node, ascending.
+NodeClassifiers train_node_by_parts(const ReadNodePart& read, int64_t part_points, const uint16_t* belongs, int64_t n,
+                                    std::vector<int32_t> features, int64_t n_children, ErrorCosts costs,
+                                    DualRules rules, float min_weight);
 
 // Searches the tree with a beam. Writes the names of the k best leaves of each point and the logarithms of their
 // scores, best first, ties to the smaller name. Unused places hold -1 and minus infinity. The search starts at all

@@ -10,12 +10,11 @@ from sparsenet import storage
 from sparsenet.cli import log_commands, stream_commands, table_commands
 from sparsenet.cli.reporting import count
 from sparsenet.cli.results import best_epoch
-from sparsenet.cli.runs import checkpoint_of
+from sparsenet.cli.runs import unfinished
 from sparsenet.core.memory import in_words
 from sparsenet.data.columns import quoted_names
 from sparsenet.engines.network import parameters
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.training import checkpoints
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
@@ -49,7 +48,7 @@ def collect(path: Path) -> dict[str, Any]:
     with model_errors():
         found = about(model, metadata)
         settings = metadata["parameters"] | dict(_part_settings(metadata))
-    state = checkpoint_of(path)
+    state = unfinished(path)
     return {
         "model": str(path),
         "kind": metadata["model"],
@@ -59,7 +58,7 @@ def collect(path: Path) -> dict[str, Any]:
         "choices": choices_of(model),
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
         "settings": {name: value for name, value in settings.items() if name not in ("n_jobs", "verbose")},
-        "unfinished": str(state) if checkpoints.checkpoint_exists(state) else None,
+        "unfinished": None if state is None else str(state),
     }
 
 

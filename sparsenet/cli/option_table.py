@@ -340,12 +340,13 @@ def table() -> tuple[CommandOption, ...]:
             sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
         ),
         flag(
-            "checkpoint", "Save the state of training in MODEL.checkpoint for --resume, after epochs and on Ctrl-C.",
-            negatable=True, shown="yes, if it can be written", **_network,
+            "checkpoint", "Save the state of training in MODEL.checkpoint for --resume: epochs of a network, also on "
+            "Ctrl-C, and levels of a tree.",
+            negatable=True, shown="yes, if it can be written", **_points,
             refusals={kind: f"a {noun} has no checkpoints" for kind, noun in NOUNS.items()},
         ),
         flag(
-            "resume", "Continue an interrupted run with the same data and options.", default=False, **_network,
+            "resume", "Continue an interrupted run with the same data and options.", default=False, **_points,
             refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
         ),
         flag(
@@ -387,8 +388,9 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "memory_limit", "BYTES", "Memory limit of training, such as 8GB (10^9 bytes each) or 8GiB (2^30). A larger "
-            "network is refused before training; large text features go to temporary files. Reading the data is not "
-            "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", **_limit,
+            "network or tree is refused; large text features go to temporary files. Reading the data is not "
+            "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", panel=MACHINE,
+            kinds=OF_BLENDS | OF_NETWORKS | OF_TEXT | {"tree"},
         ),
         path("cache", "DIR", "Store sparse points there, and train from there. They may exceed memory.", **_points),
         flag(

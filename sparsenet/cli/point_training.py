@@ -13,15 +13,23 @@ from sparsenet.cli.models import PointClassifier
 from sparsenet.cli.point_files import PointFile, check_validation, labels_of, read_validation
 from sparsenet.cli.reporting import count, memory_for, say
 from sparsenet.cli.results import best_epoch
-from sparsenet.cli.runs import Clock, checkpoint_of, nothing_saved, save, saved_unmeasured
+from sparsenet.cli.runs import (
+    Clock,
+    checkpoint_of,
+    nothing_saved,
+    remove_checkpoint,
+    save,
+    saved_unmeasured,
+    unfinished,
+)
 from sparsenet.core.machine import default_threads
 from sparsenet.core.memory import in_words
 from sparsenet.engines.network.building import TooLargeError
-from sparsenet.engines.network.training import checkpoints
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.metrics.ranking import RANKS
+from sparsenet.storage.checkpoint_place import OptionalDirectory, checkpoint_exists
 
 
 def classifier(kind: str, parameters: Mapping[str, Any]) -> PointClassifier:
@@ -56,8 +64,7 @@ def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> d
     points = source.points(given.cache)
     held = read_validation(valid, points)
     model = classifier(kind, parameters)
-    has_network = kind in ("network", "blend")
-    state, how = _checkpoint(given) if has_network else (None, {})
+    how = _checkpoint(given)
     if kind == "network":
         how["validation"] = held
     interrupted = False
@@ -66,12 +73,11 @@ def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> d
             model.fit(points.X, labels_of(source, points), **how)
     except KeyboardInterrupt:
         if not hasattr(model, "classes_"):
-            raise KeyboardInterrupt(nothing_saved(given.model)) from None
+            goes_on = "; --resume continues the run" if _keeps(given) else ""
+            raise KeyboardInterrupt(nothing_saved(given.model) + goes_on) from None
         interrupted = True
     network = model if isinstance(model, ExtremeClassifier) else getattr(model, "network_", None)
     epochs = 0 if network is None else network.n_iter_
-    if network is None and not interrupted:
-        state = None  # a checkpoint there belongs to another run
     validation = best_epoch(model.history_) if isinstance(model, ExtremeClassifier) else None
     try:
         if held is not None and not interrupted and not isinstance(model, ExtremeClassifier):
@@ -79,7 +85,7 @@ def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> d
     except KeyboardInterrupt:
         raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
     finally:
-        saved = _end(model, given, state, epochs, interrupted=interrupted)
+        saved = _end(model, given, epochs, interrupted=interrupted)
     return {
         "points": points.n_points,
         "features": points.n_features,
@@ -96,19 +102,23 @@ def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> d
     }
 
 
-def _checkpoint(given: SimpleNamespace) -> tuple[Path | None, dict[str, Any]]:
-    """Return the place of the checkpoint, if there is to be one, and the arguments of `fit` about it.
-
-    By default there is a checkpoint if it can be written.
-    """
+def _checkpoint(given: SimpleNamespace) -> dict[str, Any]:
+    """Return the arguments of `fit` about a checkpoint. By default there is one if it can be written."""
     state = checkpoint_of(given.model) if given.checkpoint is not False or given.resume else None
-    exists = state is not None and checkpoints.checkpoint_exists(state)
-    if exists and not given.resume:
+    exists = unfinished(given.model) is not None
+    if state and exists and not given.resume:
         say(f"{state} of an interrupted run will be replaced; --resume would have continued it")
     if given.resume and not exists:
         say(f"there is no {state} to resume from: training starts from the beginning")
-    place = checkpoints.OptionalDirectory(state) if state and given.checkpoint is None else state
-    return state, {"checkpoint": place, "resume": given.resume}
+    return {
+        "checkpoint": OptionalDirectory(state) if state and given.checkpoint is None else state,
+        "resume": given.resume,
+    }
+
+
+def _keeps(given: SimpleNamespace) -> bool:
+    """Return whether this run has left a checkpoint."""
+    return (given.checkpoint is not False or given.resume) and unfinished(given.model) is not None
 
 
 @contextmanager
@@ -133,19 +143,19 @@ def _measure(model: TreeClassifier | BlendClassifier, held: tuple[Any, Any]) -> 
     return found
 
 
-def _end(model: PointClassifier, given: SimpleNamespace, state: Path | None, epochs: int, *, interrupted: bool) -> bool:
+def _end(model: PointClassifier, given: SimpleNamespace, epochs: int, *, interrupted: bool) -> bool:
     """Save a model and remove its checkpoint; return whether the model was saved.
 
     After Ctrl-C the checkpoint stays, and a model without a full epoch does not replace an existing model.
     """
-    kept = state is not None and checkpoints.checkpoint_exists(state)
-    saved = not interrupted or epochs > 0 or not checkpoints.checkpoint_exists(given.model)
+    kept = _keeps(given)
+    saved = not interrupted or epochs > 0 or not checkpoint_exists(given.model)
     if interrupted:
         say(_after_interrupt(model, given.model, epochs, saved=saved, kept=kept))
     if saved:
         save(model, given.model, **({} if isinstance(model, TreeClassifier) else {"compact": given.compact}))
-    if state and kept and not interrupted:
-        storage.remove(state)
+    if kept and not interrupted:
+        remove_checkpoint(given.model)
     return saved
 
 

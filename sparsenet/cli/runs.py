@@ -10,7 +10,9 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from sparsenet import kernels
+from sparsenet import kernels, storage
+from sparsenet.engines.blend.fit_blend import TREES
+from sparsenet.storage.checkpoint_place import beside, checkpoint_exists
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,23 @@ def checkpoint_of(model_path: Path) -> Path:
     """Return the place of the checkpoint of a model's training run."""
     absolute = Path(os.path.abspath(model_path))
     return absolute.with_name(f"{absolute.name}.checkpoint")
+
+
+def unfinished(model_path: Path) -> Path | None:
+    """Return the checkpoint of a model's interrupted training run; None without one."""
+    state = checkpoint_of(model_path)
+    return state if any(checkpoint_exists(place) for place in _places(state)) else None
+
+
+def remove_checkpoint(model_path: Path) -> None:
+    """Remove the checkpoint of a model's training run, and the checkpoints of its trees."""
+    for place in _places(checkpoint_of(model_path)):
+        if checkpoint_exists(place):
+            storage.remove(place)
+
+
+def _places(state: Path) -> list[Path]:
+    return [state, *(Path(beside(state, tree)) for tree in TREES)]
 
 
 def save(model: BaseEstimator, model_path: Path, **how: bool) -> None:

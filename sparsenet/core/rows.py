@@ -255,8 +255,9 @@ def by_row(reduce: np.ufunc, values: NDArray[Any], indptr: NDArray[Any]) -> NDAr
 
 def transpose(rows: Rows) -> Rows:
     """Transpose rows, for example labels by point into points by label, with ids ascending."""
-    shape = (len(rows), rows.width)
-    flipped = csr_array((rows.data, rows.indices, rows.indptr), shape=shape).T.tocsr()
+    # SciPy would copy ids to 64 bits to match the row pointers, and build the result in 64 bits.
+    indptr = rows.indptr.astype(np.int32) if rows.indptr[-1] < MAX_WIDTH else rows.indptr
+    flipped = csr_array((rows.data, rows.indices, indptr), shape=(len(rows), rows.width)).T.tocsr()
     return Rows.of(flipped, keep_zeros=True)
 
 

@@ -230,6 +230,7 @@ class _Tasks:
 
     def send_again(self, at: int, lost: BaseException) -> None:
         """Send a task again after its worker was lost; a broken executor loses all tasks."""
+        self._check_sendable(at)
         again = [at]
         if isinstance(lost, BrokenExecutor):
             again += self.unfinished.values()
@@ -245,6 +246,13 @@ class _Tasks:
         if isinstance(lost, BrokenExecutor):
             self._pool.renew(lost)
         self.send(sorted(again))
+
+    def _check_sendable(self, at: int) -> None:
+        """Refuse arguments that cannot be pickled: some executors report these only later, as if a worker were lost."""
+        try:
+            pickle.dumps((self._function, self._arguments[at]))
+        except Exception as error:
+            raise TypeError(f"the arguments of {self._named(at)} cannot be sent to a worker: {error}") from error
 
     def _named(self, at: int) -> str:
         """Name a task by its function and its numbers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,15 +51,22 @@ def stored_text(
     name = hashlib.sha256(os.fsencode(read_as)).hexdigest()[:8]
     place = Path(folder) / f"{Path(path).name}-{name}.points"
     about = {"source": source, **_fingerprint(source)}
-    if not place.exists():
-        _convert_text(path, place, about, verbose, options)
-    points = StoredPoints(place)
+    points = _stored_once(place, lambda writer: _convert_text(path, writer, about, verbose, options))
     if points.about != about:
         problem = f"was changed after its points were stored: remove {place} to store them again"
         raise DataError(path, None, problem)
     labels = points.labels
     Y = label_matrix(labels["label_indptr"], labels["label_ids"], int(labels["n_labels"][0]))
     return Dataset(X=points, Y=Y, classes=labels.get("classes"))
+
+
+def _stored_once(place: Path, write: Callable[[PointWriter], StoredPoints]) -> StoredPoints:
+    """Return the points of a file, which is written unless it exists. Other processes wait for the first one."""
+    if not place.exists():
+        with PointWriter(place) as writer:
+            if not place.exists():  # no other process has written it while this one waited
+                return write(writer)
+    return StoredPoints(place)
 
 
 def _fingerprint(path: str) -> dict[str, Any]:
@@ -74,18 +81,19 @@ def _fingerprint(path: str) -> dict[str, Any]:
         }
 
 
-def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool | None, options: Options) -> None:
+def _convert_text(
+    path: str, writer: PointWriter, about: dict[str, Any], verbose: bool | None, options: Options
+) -> StoredPoints:
     with (
-        PointWriter(place) as writer,
         parts_done(max(about["size"], 1), f"storing {Path(path).name}", verbose) as on_bytes,
         open_source(path, on_bytes) as source,
     ):
         found, reader = _Found(), None
         for reader in parsed_blocks(source, options):
-            found.take(reader, writer, all_rows=False)
+            found.take(reader, writer)
         assert reader is not None  # an empty file has raised
         reader.finish()
-        found.take(reader, writer, all_rows=True)
+        found.take(reader, writer)
         if writer.n_rows == 0:
             raise DataError(path, None, "holds no points")
         columns, n_labels, classes = reader.columns(np.concatenate(found.labels))
@@ -93,7 +101,7 @@ def _convert_text(path: str, place: Path, about: dict[str, Any], verbose: bool |
         labels: dict[str, NDArray[Any]] = {"label_indptr": pointers, "label_ids": columns}
         labels |= {"n_labels": np.array([n_labels])} | ({} if classes is None else {"classes": classes})
         width = reader.width(np.concatenate(found.ids))
-        writer.finish(width, is_dense=False, about=about, labels=labels)
+        return writer.finish(width, is_dense=False, about=about, labels=labels)
 
 
 class _Found:
@@ -105,11 +113,11 @@ class _Found:
         self.ids: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
         self._n_ids = 0
 
-    def take(self, reader: Reader, writer: PointWriter, *, all_rows: bool) -> None:
-        """Write the rows of the reader, but keep an incomplete block there unless `all_rows`."""
-        for rows in reader.rows.take_batches(BLOCK_ROWS, all_rows=all_rows):
-            writer.append(csr(rows.indptr, rows.indices, rows.values, int(rows.indices.max(initial=-1)) + 1))
-            self._note(rows)
+    def take(self, reader: Reader, writer: PointWriter) -> None:
+        """Write the rows of the reader."""
+        rows = reader.rows.take()
+        writer.append(csr(rows.indptr, rows.indices, rows.values, int(rows.indices.max(initial=-1)) + 1))
+        self._note(rows)
 
     def _note(self, rows: RowArrays) -> None:
         """Keep the labels, the first ids, and the two largest ids, to find a mistyped one."""
@@ -140,16 +148,18 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
             release_pages(array)
     about = {"sha256": digest.hexdigest()}
     place = Path(folder) / f"matrix-{about['sha256'][:16]}.points"
-    if not place.exists():
+
+    def write(writer: PointWriter) -> StoredPoints:
         n_rows = max(min(NUMBERS_AT_A_TIME * max(X.shape[0], 1) // max(n_numbers, 1), BLOCK_ROWS), 1)
-        with PointWriter(place) as writer, parts_done(X.shape[0], "storing X", verbose) as on_rows:
+        with parts_done(X.shape[0], "storing X", verbose) as on_rows:
             for begin in range(0, X.shape[0], n_rows):
                 append(writer, X[begin : begin + n_rows], f"rows from {begin} of X on")
                 on_rows(min(n_rows, X.shape[0] - begin))
                 for array in arrays:
                     release_pages(array)
-            writer.finish(X.shape[1], is_dense=not is_sparse, about=about)
-    return StoredPoints(place)
+        return writer.finish(X.shape[1], is_dense=not is_sparse, about=about)
+
+    return _stored_once(place, write)
 
 
 def stored_batches(

@@ -31,8 +31,9 @@ from sparsenet.kernels.types import F64, I64, U8
 START, END = b"sparsenet points 1\n", b"end of points\n\0\0"
 #: Offset and size of the description, its CRC-32, and the end mark.
 _LAST = struct.Struct(f"<QQL{len(END)}s")
-#: Rows that share the size of their values, and a checksum.
-BLOCK_ROWS = 4096
+#: Rows that share the size of their values and a checksum: up to this many, and with up to this many entries unless
+#: one row has more.
+BLOCK_ROWS, BLOCK_ENTRIES = 4096, 1 << 20
 
 
 class PointWriter:
@@ -54,18 +55,13 @@ class PointWriter:
         return tempfile.TemporaryFile(dir=self.path.parent)  # closed by __exit__
 
     def _locked(self, part: Path) -> IO[bytes]:
-        """Open the file under its temporary name, empty, unless another process writes it."""
+        """Open the file under its temporary name, empty; wait for another process that writes it."""
         if part.parent.exists() and not part.parent.is_dir():
             raise DataError(os.fspath(part.parent), None, "is a file, and the cache must be a folder: name another one")
         part.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            file = open(part, "ab")  # noqa: SIM115  # closed by __exit__
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.close()
-                problem = "is being written by another process: wait for it"
-                raise DataError(os.fspath(self.path), None, problem) from None
+            file = open(part, "a+b")  # noqa: SIM115  # closed by __exit__
+            fcntl.flock(file, fcntl.LOCK_EX)  # the system frees it if its owner dies
             if _is_named(file, part):
                 file.seek(0)
                 file.truncate()  # of a run that was killed
@@ -88,10 +84,14 @@ class PointWriter:
 
     def append(self, matrix: Any) -> None:
         """Append the rows of a canonical CSR matrix."""
-        for begin in range(0, matrix.shape[0], BLOCK_ROWS):
-            pointers = np.asarray(matrix.indptr[begin : begin + BLOCK_ROWS + 1], np.int64)
+        begin, indptr = 0, matrix.indptr
+        while begin < matrix.shape[0]:
+            n_fitting = int(np.searchsorted(indptr, int(indptr[begin]) + BLOCK_ENTRIES, side="right")) - 1 - begin
+            end = min(begin + min(max(n_fitting, 1), BLOCK_ROWS), matrix.shape[0])
+            pointers = np.asarray(indptr[begin : end + 1], np.int64)
             own = slice(pointers[0], pointers[-1])
             self._append_block(pointers - pointers[0], matrix.indices[own], matrix.data[own])
+            begin = end
 
     def _append_block(self, indptr: I64, indices: NDArray[Any], data: NDArray[Any]) -> None:
         values = data.astype(np.float64)
@@ -141,12 +141,11 @@ class PointWriter:
             text = json.dumps(description).encode()
             self._file.write(text + _LAST.pack(self._file.tell(), len(text), zlib.crc32(text), END))
             self._file.flush()
-            if self._part is None:
-                return StoredPoints(self.path, os.dup(self._file.fileno()))
-            os.fsync(self._file.fileno())
-            self._part.replace(self.path)
+            if self._part is not None:
+                os.fsync(self._file.fileno())
+                self._part.replace(self.path)
         self._is_done = True
-        return StoredPoints(self.path)
+        return StoredPoints(self.path, os.dup(self._file.fileno()))  # another process may replace the name
 
     def _naming_errors(self) -> _DiskErrors:
         return _DiskErrors(self.path)

@@ -25,7 +25,7 @@ from sparsenet.engines.neighbors.fit_neighbors import BYTES_A_FEATURE, BYTES_HEL
 from sparsenet.engines.network.options import NetworkOptions, seconds
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.network.training import Callback
-from sparsenet.engines.network.training.checkpoints import check_classifier, checkpoint_exists
+from sparsenet.engines.network.training.checkpoints import check_classifier
 from sparsenet.engines.network.training.reports import check_callbacks
 from sparsenet.engines.tree.tree_shape import bytes_per_feature
 from sparsenet.estimators import blend_parts
@@ -42,6 +42,7 @@ from sparsenet.features.scaling import CHOICES
 from sparsenet.features.targets import Target
 from sparsenet.features.units import scaled
 from sparsenet.kernels.types import Arrays
+from sparsenet.storage.checkpoint_place import checkpoint_exists
 
 
 class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -59,8 +60,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
     network : ExtremeClassifier, "drop" or None
         The network to train, such as ``ExtremeClassifier(hidden=128)``; None: its defaults; ``"drop"``: no network. A
         copy is trained, `network_`. The blend sets its ``normalize``, ``n_jobs``, ``random_state`` and ``verbose``, and
-        limits ``wide_budget="auto"`` to 256. Its ``time_budget`` and ``memory_limit`` cover the network alone, since
-        the tree is trained first.
+        limits ``wide_budget="auto"`` to 256. Its ``time_budget`` covers the network alone, since the tree is trained
+        first. Its ``memory_limit`` covers tree and neighbors, too.
     tree : TreeClassifier or None
         The tree to train; a copy is trained, `tree_`. Candidates come from twice its beam, which
         ``model.tree_.set_params(beam=...)`` changes.
@@ -205,11 +206,13 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         callbacks : sequence of Callback
             Called after each batch and epoch of the network.
         checkpoint : directory, optional
-            Saves the state of the network's training after an epoch (every few seconds at most) and on Ctrl-C; needs an
-            integer `random_state`.
+            Saves the state of the network's training after an epoch (every few seconds at most), every five minutes of
+            a longer epoch, and on Ctrl-C; needs an integer `random_state`. With ``checkpoint="run"``, the trained
+            levels of the tree are saved in ``run.tree``, and the levels of a tree that is trained without held-out
+            points in ``run.second-tree``.
         resume : bool
-            Continue from `checkpoint`, if it exists, and train the tree and the neighbors again. With the same
-            settings, the result equals an uninterrupted run, bit for bit. Only the network's settings are compared.
+            Continue from `checkpoint`, if it exists, and make the neighbors again. With the same data and settings,
+            the result equals an uninterrupted run, bit for bit.
         executor : concurrent.futures.Executor, function that returns one, or Workers, optional
             Trains trees and neighbors on the workers of this executor, such as processes or a Dask cluster, and the
             network in this process. The model is the same, bit for bit. Each task has one thread, or `n_jobs` threads
@@ -237,6 +240,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             candidates=self._given_candidates(),
             time_budget=self.time_budget,
             verbose=optional(switch, "verbose", self.verbose),
+            memory_limit=tree._memory_limit(),
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
@@ -264,7 +268,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         own = {"n_jobs": self.n_jobs, "random_state": seed, "verbose": self.verbose}
         tree = blend_parts.copied("tree", self.tree, TreeClassifier, own, self.time_budget)
         if blend_parts.is_dropped(self.network):
-            blend_parts.check_without_network(checkpoint, self.time_budget, self.n_neighbors)
+            blend_parts.check_without_network(self.time_budget, self.n_neighbors)
             return tree, None
         network = blend_parts.copied("network", self.network, ExtremeClassifier, own, self.time_budget)
         blend_parts.check_network(network._options(), checkpoint)  # rather than after the tree is trained

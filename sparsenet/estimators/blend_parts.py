@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 from sparsenet.core.seeds import check_seed
 from sparsenet.engines.network.options import NetworkOptions
-from sparsenet.engines.network.training import checkpoints
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.tree import TreeClassifier
+from sparsenet.storage.checkpoint_place import OptionalDirectory, prepare_checkpoint
 
 #: Parameters that are classifiers themselves.
 PARTS = {"network": ExtremeClassifier, "tree": TreeClassifier}
@@ -66,10 +66,8 @@ def check_untrained(network: ExtremeClassifier) -> None:
     check_seed(network.random_state)
 
 
-def check_without_network(checkpoint: Any, time_budget: float | None, n_neighbors: int) -> None:
+def check_without_network(time_budget: float | None, n_neighbors: int) -> None:
     """Refuse parameters that need a network."""
-    if checkpoint is not None:
-        raise ValueError(f"network is {DROPPED!r}, and only networks have checkpoints: leave checkpoint out")
     if time_budget is not None:
         raise ValueError(
             f"time_budget={time_budget:g} is for the network, and network={DROPPED!r} leaves it out: set "
@@ -86,5 +84,5 @@ def check_network(options: NetworkOptions, checkpoint: Any) -> None:
             f"network has patience={options.patience}, which needs points to measure each epoch on: set its "
             "validation_fraction, or patience=None"
         )
-    if checkpoint is not None and not isinstance(checkpoint, checkpoints.OptionalDirectory):
-        checkpoints.prepare(Path(checkpoint))
+    if checkpoint is not None and not isinstance(checkpoint, OptionalDirectory):
+        prepare_checkpoint(Path(checkpoint))

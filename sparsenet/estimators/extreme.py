@@ -258,7 +258,8 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         callbacks : sequence of Callback
             Called after each batch and epoch.
         checkpoint : directory, optional
-            Saves the state after an epoch (every few seconds at most) and on Ctrl-C; needs an integer `random_state`.
+            Saves the state after an epoch (every few seconds at most), every five minutes of a longer epoch, and on
+            Ctrl-C; needs an integer `random_state`.
         resume : bool
             Continue from `checkpoint`, if it exists. The result equals an uninterrupted run, bit for bit.
         cache : directory, optional

@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -101,8 +100,10 @@ class Scaling:
     @classmethod
     def of_mixed(cls, X: Any) -> Scaling:
         """Fit the scaling of amounts mixed with sparse columns, ``"mixed"``."""
-        n, parts = X.shape[0], zip(*map(_of_columns, _column_groups(X)), strict=True)
-        are_amounts, lengths, lift, means, deviation, squares = map(np.concatenate, parts)
+        n, columns = X.shape[0], ColumnTotals.of(X)
+        are_amounts, lengths, lift = columns.are_amounts, columns.lengths, columns.lift
+        means = np.where(are_amounts & (lengths >= COMMON * n), columns.sums / n, 0.0)
+        deviation, squares = np.sqrt(columns.squares_about(means) / n), columns.squares
         is_centred = (means != 0) & ~_is_constant(means, deviation, n)
         centre = np.where(is_centred, means, 0.0)
         typical = np.sqrt(squares / np.maximum(lengths, 1))
@@ -229,22 +230,6 @@ class Columns:
         """Number of rows that have each column."""
         return np.diff(self.starts).astype(np.int64)
 
-    def lifted(self) -> tuple[Columns, F64]:
-        """Multiply columns whose squares may underflow by a power of two; return these powers as well."""
-        if np.abs(self.values).min(initial=1) >= 2.0**SMALL_EXPONENT:
-            return self, np.broadcast_to(1.0, len(self.starts) - 1)
-        lift = power_to_square(by_row(np.maximum, np.abs(self.values), self.starts))
-        return Columns(self.n, self.values * np.repeat(lift, self.lengths), self.starts), lift
-
-    def sums(self) -> F64:
-        """Return the sum of each column."""
-        return by_row(np.add, self.values, self.starts)
-
-    def squares(self, centre: F64) -> F64:
-        """Return the sum of squared distances of each column's values, zeros included, from its centre."""
-        own = by_row(np.add, np.square(self.values - np.repeat(centre, self.lengths)), self.starts)
-        return own + (self.n - self.lengths) * np.square(centre)
-
     @cached_property
     def are_amounts(self) -> NDArray[np.bool_]:
         """Mask of columns with more than one distinct non-zero value; the others are flags."""
@@ -256,30 +241,67 @@ class Columns:
         return self.lengths >= share * self.n
 
 
-def _of_columns(columns: Columns) -> tuple[NDArray[Any], ...]:
-    """Return, for each column: whether it holds amounts, values, lift, mean if common, deviation from it, squares."""
-    columns, lift = columns.lifted()
-    means = np.where(columns.are_amounts & columns.present_in(COMMON), columns.sums() / columns.n, 0.0)
-    deviation = np.sqrt(columns.squares(means) / columns.n)
-    return columns.are_amounts, columns.lengths, lift, means, deviation, columns.squares(np.zeros_like(means))
+@dataclass(frozen=True, eq=False)
+class ColumnTotals:
+    """Sums over the non-zero values of each column of X, added up row by row, so that they do not depend on blocks.
+
+    Attributes
+    ----------
+    X : matrix or StoredPoints
+    lengths : ndarray of shape (d,)
+        Number of rows that have each column.
+    are_amounts : ndarray of shape (d,), bool
+        Whether a column has more than one distinct non-zero value; the others are flags.
+    lift : ndarray of shape (d,)
+        The power of two that values are multiplied by, since their squares may underflow.
+    sums, squares : ndarray of shape (d,)
+        Sums of the lifted values and of their squares.
+    """
+
+    X: Any
+    lengths: NDArray[np.int64]
+    are_amounts: NDArray[np.bool_]
+    lift: F64
+    sums: F64
+    squares: F64
+
+    @classmethod
+    def of(cls, X: Any) -> ColumnTotals:
+        """Read a validated X twice."""
+        d = X.shape[1]
+        lengths, lowest, highest = np.zeros(d, np.int64), np.full(d, np.inf), np.full(d, -np.inf)
+        for part in _csr_blocks(X):
+            lengths += np.bincount(part.indices, minlength=d)
+            np.minimum.at(lowest, part.indices, part.data)
+            np.maximum.at(highest, part.indices, part.data)
+        has_values = lengths > 0
+        lift = power_to_square(np.where(has_values, np.maximum(-lowest, highest), 0.0))
+        sums, squares = np.zeros(d), np.zeros(d)
+        for part in _csr_blocks(X):
+            values = part.data * lift[part.indices]
+            np.add.at(sums, part.indices, values)
+            np.add.at(squares, part.indices, np.square(values))
+        return cls(X, lengths, has_values & (lowest < highest), lift, sums, squares)
+
+    def squares_about(self, centre: F64) -> F64:
+        """Return the sums of squared distances of lifted values, zeros included, from `centre`; reads X once more."""
+        if not centre.any():
+            return self.squares
+        found = np.zeros(len(centre))
+        for part in _csr_blocks(self.X):
+            np.add.at(found, part.indices, np.square(part.data * self.lift[part.indices] - centre[part.indices]))
+        return found + (self.X.shape[0] - self.lengths) * np.square(centre)
 
 
-def _column_groups(X: Any, max_values: int = 1 << 23) -> Iterator[Columns]:
-    """Yield the columns of X: all together, or for a file groups of up to `max_values` values, reading it for each."""
-    if not isinstance(X, StoredPoints):
-        yield Columns.of(X)
-        return
-    d = X.shape[1]
-    counts = sum((np.bincount(part.indices, minlength=d) for part in _csr_blocks(X)), np.zeros(d, np.int64))
-    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
-    bounds = [0, *(np.flatnonzero(np.diff(before[:-1] // max_values)) + 1).tolist(), d]
-    for begin, end in pairwise(bounds):
-        parts = [part[:, begin:end] for part in _csr_blocks(X)]
-        yield Columns.of(sparse.vstack(parts, format="csr"))
-
-
-def _csr_blocks(X: StoredPoints) -> Iterator[Any]:
-    return (without_zeros(sparse.csr_array(block)) for _, block in X.blocks())
+def _csr_blocks(X: Any, max_numbers: int = 1 << 21) -> Iterator[Any]:
+    """Yield blocks of rows as CSR in float64, without zeros."""
+    if isinstance(X, StoredPoints):
+        blocks: Iterator[Any] = (block for _, block in X.blocks())
+    else:
+        n_numbers = getattr(X, "nnz", math.prod(X.shape))
+        n_rows = max(max_numbers * X.shape[0] // max(n_numbers, 1), 1)
+        blocks = (X[begin : begin + n_rows] for begin in range(0, X.shape[0], n_rows))
+    return (without_zeros(sparse.csr_array(block, dtype=np.float64)) for block in blocks)
 
 
 def _blocks(X: Any, size: int = 1024) -> Iterator[F64]:

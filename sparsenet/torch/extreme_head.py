@@ -17,13 +17,13 @@ from sparsenet.core.batches import Batch
 from sparsenet.core.machine import default_threads
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import MAX_WIDTH, integer, optional, real
-from sparsenet.engines.network.building import output_layer
+from sparsenet.engines.network.building import initial_bias, output_layer
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.losses import Loss
 from sparsenet.engines.network.optim import Adam, Optimizer
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.output import OutputBackward, SampledOutput
-from sparsenet.engines.network.samplers import Sampler
+from sparsenet.engines.network.samplers import AllSampler, Sampler
 from sparsenet.engines.network.wide import WidePath
 from sparsenet.index.hashing import LSHConfig
 from sparsenet.kernels.types import F32
@@ -79,7 +79,7 @@ class ExtremeHead(HeadState):
         Sparse weights from features to labels, in addition to the hidden states: see `WidePath.from_centroids`. Calls
         then take the features of the points, too.
     label_counts : array of shape (n_labels,), optional
-        The number of training points of each label, for initial biases and ``sampler="frequency"``.
+        The number of training points of each label, for ``sampler="frequency"``.
     precision : {"auto", "float32", "bfloat16"}
         Precision of the operands in products; ``"auto"``: bfloat16 if the CPU multiplies it faster.
     n_jobs : int or None
@@ -153,10 +153,11 @@ class ExtremeHead(HeadState):
         if optimizer == "adam":
             options = replace(options, optimizer=TouchAdam.of(cast(Adam, options.optimizer)))
         seed, counts = integer("seed", seed, 0), checked_counts(label_counts, n_labels)
-        # Without counts, the initial biases assume one label a point.
-        n_points = n_labels if label_counts is None else max(int(counts.sum()), 1)
         threads = options.n_jobs or default_threads()
-        output = output_layer(options, counts, n_points, wide=wide, seed=seed, threads=threads)
+        output = output_layer(options, counts, n_labels, wide=wide, seed=seed, threads=threads)
+        # One label of a point among those that a step computes. Most steps leave a rare label out.
+        n_computed = n_labels if isinstance(output.sampler, AllSampler) else output.n_negatives
+        output.initial_bias = initial_bias(options, 1.0, n_computed)
         output.initialise(np.random.default_rng(seed))
         self._set_up(output, counts, seed, options.n_jobs)
 

@@ -12,8 +12,8 @@ from sparsenet.kernels.types import F32, I64
 class TouchAdam(Adam):
     """Adam for sparse rows with the rule of `torch.optim.SparseAdam`.
 
-    The moments of a row decay at the steps that touch it, while those of `Adam` decay at every step. So the momentum of
-    a rare label is a mean over its own gradients, and its steps do not grow while it is absent.
+    The moments of a row decay at the steps that touch it. Those of `Adam` decay at every step. Here the momentum of a
+    rare label is a mean over its own gradients, and its steps do not grow while it is absent.
     """
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The comparison of output layers for PyTorch, and that of a sentence encoder."""
+"""Comparisons of output layers for PyTorch and of ways to use a sentence encoder."""
 
 import json
 import random
@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench import sentence_encoder, torch_head  # noqa: E402
+from bench.torch_layers import LAYERS  # noqa: E402
 
 WORDS = [f"word{i}" for i in range(20)]
 
@@ -29,7 +30,7 @@ def test_measures_steps_and_precision(small, capsys):
     sizes = ["--labels", "300", "--dense-labels", "200", "--steps", "2", "--epochs", "2"]
     torch_head.main([*sets, *sizes, "--out", "report.json"])
     runs = json.loads((small.parent / "report.json").read_text())["runs"]
-    assert [(run["kind"], run["layer"]) for run in runs[:3]] == [("step", name) for name in torch_head.LAYERS]
+    assert [(run["kind"], run["layer"]) for run in runs[:3]] == [("step", name) for name in LAYERS]
     assert all(len(run["curve"]) == 4 for run in runs[3:])
     by_data = {run["data"]: run["curve"] for run in runs[3:] if run["layer"] == "head"}
     assert all(curve[-1]["P@1"] > curve[0]["P@1"] for curve in by_data.values())

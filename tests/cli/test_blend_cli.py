@@ -105,8 +105,6 @@ def test_blend_without_a_network(folder: Path, tmp_path: Path) -> None:
         ),
         (["--method", "tree", "--no-network"], "--network and --no-network are for --method blend"),
         (["--method", "network", "--no-network"], "--network and --no-network are for --method blend"),
-        (["--no-network", "--resume"], "--resume: is for the network, which --no-network leaves out"),
-        (["--no-network", "--checkpoint"], "--checkpoint: is for the network, which --no-network leaves out"),
     ],
 )
 def test_options_of_the_network_are_refused_with_no_network(
@@ -120,7 +118,7 @@ def test_options_of_the_network_are_refused_with_no_network(
 def test_ctrl_c_without_a_network_saves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     press_ctrl_c_in(monkeypatch, kernels, "nearest_points")
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", "--no-network")
-    assert run(*arguments, status=130).stderr.endswith("sparsenet: interrupted: nothing is saved\n")
+    assert run(*arguments, status=130).stderr.endswith("interrupted: nothing is saved; --resume continues the run\n")
     assert not (tmp_path / "m").exists()
 
 
@@ -204,7 +202,7 @@ def test_options_of_sparse_blends_are_refused_for_texts(tmp_path: Path) -> None:
 
 
 def test_memory_advice_names_options(folder: Path, tmp_path: Path) -> None:
-    arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", "--hidden", 4096)
+    arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--no-checkpoint", "--hidden", 4096)
     said = fails(*arguments, "--memory-limit", "500kB")
     assert "lower --hidden (the deep weights), --wide-budget" in said
     assert "tree" in said

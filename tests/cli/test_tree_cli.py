@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 
 from sparsenet import ExtremeClassifier, TreeClassifier, kernels, metrics, storage
 from sparsenet.data import read_xmc
+from sparsenet.engines.tree import train_levels
+from sparsenet.engines.tree.level_checkpoint import LevelCheckpoint
 from tests.support.command_line import N_FEATURES, N_LABELS, fails, files, press_ctrl_c_in, run, write_xmc
 
 #: More than the nodes of one level take.
@@ -56,6 +59,35 @@ class TestTrain:
         assert "epochs" not in summary, "each node has its own"
         assert min(summary["seconds"], summary["cpu_seconds"], summary["threads"]) > 0
         assert not model.with_name("model.checkpoint").exists()
+
+    def test_resumes_after_the_trained_levels(
+        self, folder: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def saving(*given: Any) -> None:
+            save(*given)
+            raise KeyboardInterrupt
+
+        arguments = "train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree"
+        save = LevelCheckpoint.save
+        with monkeypatch.context() as patch:
+            patch.setattr(LevelCheckpoint, "save", saving)
+            said = run(*arguments, status=130).stderr
+        assert "nothing is saved; --resume continues the run" in said
+        with monkeypatch.context() as patch:
+            patch.setattr(train_levels, "_train_levels", None)
+            run(*arguments, "--resume")
+        assert files(tmp_path / "m") == files(model)
+        assert [path.name for path in tmp_path.iterdir()] == ["m"], "the checkpoint is gone"
+
+    def test_training_continues_without_a_default_checkpoint(self, folder: Path, model: Path, tmp_path: Path) -> None:
+        (tmp_path / "m.checkpoint").touch()
+        arguments = "train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree"
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            said = run(*arguments).stderr
+        assert said.count("training continues without a checkpoint: ") == 1
+        assert files(tmp_path / "m") == files(model)
+        assert "is a file" in fails(*arguments, "--checkpoint")
 
     def test_a_cache_gives_the_same_model(self, folder: Path, model: Path, tmp_path: Path) -> None:
         for _ in range(2):
@@ -121,7 +153,16 @@ class TestTrain:
         saved, save = [], storage.save
         monkeypatch.setattr(storage, "save", lambda *own: saved.append(own[0]) or save(*own))
         monkeypatch.setattr(storage, "load_as", None)
-        run("train", folder / "train.txt", "--model", tmp_path / "m", *method, "--valid", folder / "test.txt")
+        run(
+            "train",
+            folder / "train.txt",
+            "--model",
+            tmp_path / "m",
+            *method,
+            "--valid",
+            folder / "test.txt",
+            "--no-checkpoint",
+        )
         assert saved == [tmp_path / "m"]
 
 
@@ -211,10 +252,7 @@ class TestRefused:
             (["--sampler", "random"], "--sampler: has no effect on a tree: it is for --method blend or network"),
             (["--loss", "bce"], "--loss: has no effect on a tree: it is for --method blend or network"),
             (["--patience", 3], "--patience: has no effect on a tree: it is for --method network"),
-            (["--memory-limit", "1GB"], "--memory-limit: has no effect on a tree: it is for --method blend or network"),
             (["--time-budget", 3], "--time-budget: has no effect on a tree: it is for --method blend or network"),
-            (["--checkpoint"], "--checkpoint: a tree has no checkpoints"),
-            (["--resume"], "--resume: a tree has no checkpoints to resume from"),
             (["--compact"], "--compact: the weights of a tree already have 8 bits"),
             (["--word-ngrams", 2], "--word-ngrams: is for text, and this file holds sparse points"),
             (["--format", "csv"], "a tree is for sparse points, and this file holds text"),

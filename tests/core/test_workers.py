@@ -53,6 +53,12 @@ def test_an_error_that_cannot_be_sent_has_its_traceback(pool, scratch):
         run(pool, fail_unpicklably, [()], scratch=scratch)
 
 
+def test_arguments_that_cannot_be_sent_are_no_lost_worker(pool, scratch):
+    with pytest.raises(TypeError, match=r"the arguments of .*pool_tasks\.add\(\) cannot be sent to a worker: .*pickle"):
+        run(pool, add, [(lambda: 1,)], scratch=scratch)
+    assert run(pool, add, [(1,)], scratch=scratch) == [46], "the pool goes on"
+
+
 def test_sends_the_tasks_of_a_lost_worker_again(scratch, tmp_path):
     tasks = [(str(tmp_path / "died"), number) for number in range(6)]
     assert run(processes, die, tasks, scratch=scratch) == list(range(6))

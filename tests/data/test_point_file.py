@@ -6,11 +6,14 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,6 +25,8 @@ from scipy import sparse
 from sparsenet.data import DataError, iter_batches, point_file, read
 from sparsenet.data.point_cache import stored_batches, stored_matrix, stored_text
 from sparsenet.data.point_file import PointWriter, StoredPoints
+from sparsenet.features.scaled_file import scaled_file
+from sparsenet.features.scaling import Scaling
 from tests.support.data_cases import BACKEND_PARAMS, use_backend
 
 RNG = np.random.default_rng(0)
@@ -178,6 +183,16 @@ def test_a_source_is_stored_once_and_must_not_change(tmp_path: Path) -> None:
         stored_text(str(path), tmp_path / "cache")
 
 
+def test_long_rows_of_a_text_are_not_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, most = tmp_path / "a.txt", []
+    row = " ".join(f"{i}:1" for i in range(2000))
+    path.write_text("".join(f"{i % 3} {row}\n" for i in range(600)))
+    append = PointWriter.append
+    monkeypatch.setattr(PointWriter, "append", lambda self, X: most.append(X.nnz) or append(self, X))
+    assert stored_text(str(path), tmp_path).X.nnz == 600 * 2000
+    assert max(most) < 600 * 2000 / 2
+
+
 @pytest.mark.parametrize("damage", ["cut", "empty", "table", "description", "record"])
 def test_damage_is_an_error_that_names_the_file(damage: str, tmp_path: Path) -> None:
     stored = stored_matrix(points(lambda n: RNG.normal(size=n)), tmp_path)
@@ -221,6 +236,30 @@ def test_a_file_cut_while_in_use_is_an_error(tmp_path: Path) -> None:
         stored[250:]
 
 
+@pytest.fixture
+def no_room():
+    """Let files grow to 4 kB at most, as on a full disk."""
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_no_room_names_the_folder_and_leaves_no_file(tmp_path: Path, no_room: None) -> None:
+    with pytest.raises(OSError, match=f"being written to the cache folder {tmp_path}; make room there"):
+        stored_matrix(points(lambda n: RNG.normal(size=n)), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_room_for_the_scaled_points_names_the_folder(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    stored = stored_matrix(points(lambda n: RNG.normal(size=n)), tmp_path)
+    request.getfixturevalue("no_room")
+    with pytest.raises(OSError, match=f"being written to the cache folder {tmp_path}; make room there"):
+        scaled_file(stored, Scaling("rows"))
+    assert list(tmp_path.iterdir()) == [Path(stored.path)]
+
+
 def test_a_full_disk_names_the_folder_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -232,9 +271,43 @@ def test_a_full_disk_names_the_folder_and_leaves_no_file(tmp_path: Path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
-def test_two_writers_of_one_file_are_refused(tmp_path: Path) -> None:
-    with PointWriter(tmp_path / "x.points"), pytest.raises(DataError, match="being written by another process"):
-        PointWriter(tmp_path / "x.points")
+def test_a_second_process_waits_and_takes_the_file_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = points(lambda n: RNG.normal(size=n))
+    waits, finish, first_waits, made = threading.Event(), PointWriter.finish, fcntl.flock, []
+
+    def flock(file: Any, operation: int) -> None:
+        if made:
+            waits.set()  # the second one is here
+        made.append(file)
+        first_waits(file, operation)
+
+    def slow_finish(self: PointWriter, *given: Any, **more: Any) -> StoredPoints:
+        assert waits.wait(10)
+        return finish(self, *given, **more)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(PointWriter, "finish", slow_finish)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: stored_matrix(X, tmp_path), range(2))
+    assert os.path.samefile(f"/proc/self/fd/{first._file}", f"/proc/self/fd/{second._file}")
+    assert same(second[:], X)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".points"]
+
+
+def test_a_stream_reads_its_own_file_when_another_one_replaces_it(tmp_path: Path) -> None:
+    one, other = (stored_batches([(np.full((2, 3), i), np.arange(2))], tmp_path)[0] for i in range(2))
+    assert (one[:].tolist(), other[:].tolist()) == ([[0] * 3] * 2, [[1] * 3] * 2)
+
+
+def test_blocks_have_a_bounded_number_of_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point_file, "BLOCK_ENTRIES", 50)
+    X = points(lambda n: np.ones(n))
+    stored = stored_matrix(X, tmp_path)
+    blocks = [block for _, block in stored.blocks()]
+    assert max(block.nnz for block in blocks if block.shape[0] > 1) <= 50
+    assert same(sparse.vstack(blocks, format="csr"), X) and same(stored[:], X)
 
 
 def test_a_killed_conversion_starts_again(tmp_path: Path) -> None:

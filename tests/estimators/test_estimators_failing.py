@@ -8,8 +8,8 @@ from sparsenet import DivergenceError, ExtremeClassifier, ModelError, storage
 from sparsenet.core.machine import available_memory
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.network.auto_rules import AUTO
-from sparsenet.engines.network.training.checkpoints import OptionalDirectory
 from sparsenet.selection.holdout import Holdout
+from sparsenet.storage.checkpoint_place import OptionalDirectory
 from tests.support.interrupting import Failing
 from tests.support.planted import NAMES, X, Y, fast
 

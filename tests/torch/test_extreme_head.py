@@ -359,6 +359,12 @@ def test_two_forwards_and_one_backward_learn_from_one_batch() -> None:
     assert torch.equal(one.weight, both.weight)
 
 
+@pytest.mark.parametrize(("sampler", "computed"), [("random", 256), ("none", 3000)])
+def test_biases_start_at_one_label_among_those_that_a_step_computes(sampler: str, computed: int) -> None:
+    head = ExtremeHead(N_INPUTS, 3000, sampler=sampler, n_negatives=256)
+    assert torch.sigmoid(head.bias).sum().item() == pytest.approx(3000 / min(computed, 404), rel=1e-2)
+
+
 def test_data_parallel_is_refused() -> None:
     with pytest.raises(RuntimeError, match="wrap the encoder alone"):
         ExtremeHead(2, 3)._replicate_for_data_parallel()  # what `nn.DataParallel` calls

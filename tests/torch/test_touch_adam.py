@@ -7,8 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sparsenet.optim import Parameter  # noqa: E402
-
+from sparsenet.engines.network.optim import Parameter  # noqa: E402
 from sparsenet.torch import ExtremeHead  # noqa: E402
 from sparsenet.torch.touch_adam import TouchAdam  # noqa: E402
 

@@ -25,7 +25,7 @@ def bytes_of_parts(tree: FittedTree, neighbors: Neighbors | None, points: Points
 
 
 def check_parts_fit(
-    points: Points, held: Mapping[str, int], *, beam: int, k: int, memory_limit: int | None, shown: bool
+    points: Points, *, held: Mapping[str, int], beam: int, k: int, memory_limit: int | None, shown: bool
 ) -> None:
     """Refuse training whose tree and neighbors cannot fit into memory, before anything is taken.
 

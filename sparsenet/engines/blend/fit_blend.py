@@ -47,19 +47,22 @@ from sparsenet.features.targets import Points, Target
 from sparsenet.kernels.types import F64, Bools
 from sparsenet.selection.choose import Decision, Option, Rule, choose, climb
 from sparsenet.selection.holdout import Holdout
+from sparsenet.storage.checkpoint_place import beside
 
 #: The number of candidate labels by the tree that is compared with `FEW`.
 MANY = 128
 #: Maximum features per label in the wide path by default. With a tree, more features gain nothing
 #: (bench/notes/networks.md).
 WIDE_BUDGET = 256
+#: Names of the checkpoints of the final tree, and of a tree that is trained without the hold-out.
+TREES = ("tree", "second-tree")
 
 
 @dataclass(frozen=True)
 class BlendOptions:
     """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen.
 
-    `n_neighbors` training points vote.
+    `n_neighbors` training points vote. `memory_limit` holds without a network, or with one that has no limit.
     """
 
     rules: Rules
@@ -67,6 +70,7 @@ class BlendOptions:
     candidates: int | None
     time_budget: float | None
     verbose: bool | None
+    memory_limit: int | None = None
     n_neighbors: int = 50
     holdout: HoldoutSize = field(default_factory=HoldoutSize)
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
@@ -132,12 +136,17 @@ def fit_and_measure(
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
     held = {**(held or {}), "points": own_bytes(points, shared)}
-    limit = None if network_options is None else network_options.memory_limit
+    limit = options.memory_limit if network_options is None else network_options.memory_limit or options.memory_limit
+    about_memory: dict[str, Any] = {"held": held, "memory_limit": limit}
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
-    check_parts_fit(points, held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
+    check_parts_fit(points, beam=options.rules.wrong_ways, k=k, shown=alone, **about_memory)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
-    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, runner=runner, **how)
+    kept: list[dict[str, Any]] = [{}, {}]
+    if checkpoint is not None:
+        kept = [{"checkpoint": beside(checkpoint, name), "resume": resume} for name in TREES]
+    tree_options = {"verbose": verbose, "runner": runner, **how, **about_memory}
+    tree = fit_tree.fit(own_points, options.rules, **kept[0], **tree_options)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         loaded_points = loaded(points[0]), points[1]
@@ -179,7 +188,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, **how)
+            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, kept=kept[1], **how)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -213,11 +222,12 @@ def _unbiased(
     seed: int,
     threads: int,
     runner: TaskRunner,
+    kept: Mapping[str, Any],
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
     Return None if the network has a time budget of its own: there is no time for a second one. `held` are the bytes of
-    the points and of the parts but the network.
+    the points and of the parts but the network. `kept` are the arguments about the checkpoint of a second tree.
     """
     if held_out.for_good:
         return fitted
@@ -231,7 +241,7 @@ def _unbiased(
         held = {**held, "first network": bytes_in_memory(weights)}
         network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
         fitted = replace(fitted, network=network)
-    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner)
+    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner, **kept)
     return replace(fitted, tree=tree)
 
 

@@ -19,6 +19,7 @@ from sparsenet.engines.network.training import checkpoints
 from sparsenet.engines.network.training.fingerprint import DATA, data_of, fingerprint, mismatch
 from sparsenet.features.targets import Points
 from sparsenet.selection.holdout import Holdout
+from sparsenet.storage.checkpoint_place import checkpoint_exists
 from sparsenet.storage.format import CheckpointError
 
 #: The classifier named in checkpoints.
@@ -82,7 +83,7 @@ def check_resumed(
     Return the hold-out of that run: version 0.1 had none where it had no trial of hidden units.
     """
     place = Path(checkpoint)
-    if not checkpoints.checkpoint_exists(place):
+    if not checkpoint_exists(place):
         return holdout
     try:
         _check_same_run(options, points, holdout, place, seed)

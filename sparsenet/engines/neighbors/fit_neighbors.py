@@ -13,7 +13,7 @@ from sparsenet.core.scratch import Scratch, get_rows, put_rows, take_rows
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.engines.neighbors.unit_points import UnitPoints, is_dense
+from sparsenet.engines.neighbors.unit_points import AT_A_TIME, UnitPoints, is_dense
 from sparsenet.index.cells import CellsConfig, VectorCells
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.metrics.ranking import find_hits
@@ -111,7 +111,8 @@ def peak_memory(points: RowSource, labels: Rows) -> int:
     if not is_dense(points):
         return shared + 8 * points.n_entries
     n_centroids = min(labels.width, len(points))
-    return shared + 4 * points.width * n_centroids + VectorCells.peak_memory(len(points) + n_centroids, points.width)
+    cells = VectorCells.peak_memory(len(points) + n_centroids, points.width)
+    return shared + 4 * points.width * (n_centroids + 6 * min(len(points), AT_A_TIME)) + cells
 
 
 def _or_with_centroids(
@@ -186,7 +187,7 @@ def measure_powers(
 
 def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules) -> Neighbors:
     points, labels = get_rows(scratch, "points"), get_rows(scratch, "labels")
-    weights = feature_weights(scratch.get("counts")[0], np.count_nonzero(np.diff(points.indptr)), rarity)
+    weights = feature_weights(scratch.get("counts")[0], int(np.count_nonzero(np.diff(points.indptr))), rarity)
     index: Rows | UnitPoints = UnitPoints(points, weights)
     if not is_dense(points):
         index = _posting_lists(points, get_rows(scratch, "by-feature"), weights, rules)

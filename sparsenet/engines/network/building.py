@@ -122,7 +122,7 @@ def output_layer(
         loss=options.loss,
         n_negatives=options.negatives(n_labels),
         wide=wide,
-        initial_bias=_initial_bias(options, float(counts.sum()), n_points * n_labels),
+        initial_bias=initial_bias(options, float(counts.sum()), n_points * n_labels),
         bf16=options.bf16,
         per_sample=options.per_sample,
         optimizer=options.optimizer,
@@ -187,7 +187,7 @@ def _sampler(options: NetworkOptions, n_labels: int, seed: int, threads: int) ->
     return FrequencySampler() if choice == "frequency" else RandomSampler()
 
 
-def _initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit: float = 6.0) -> float:
+def initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit: float = 6.0) -> float:
     """Return the initial bias: the mean log-odds of a label within `limit`, or 0 if scores are not log-odds."""
     if not gives_log_odds(options.loss):
         return 0.0
@@ -233,19 +233,19 @@ def memory_needed(
     needed["batch"] += 4 * (features.width + network.output.n_labels)
     # A batch touches up to half of its labels' wide weights: position, slot and gradient, and the first two twice.
     needed["batch"] += int(0.5 * 28 * support * active / network.output.n_labels)
-    # A copy of the wide path by feature, to score every label. Building it takes 12 bytes per weight, before the best
-    # epoch is copied.
+    # A copy of the wide path by feature, to score every label.
     index = 8 * (support + features.width) if options.wide else 0
     # The gradient of the first layer and that index never coexist: count the larger one.
     needed["batch"] += max(0, _input_gradient(options, features, batch) - (index if keep_best or scored else 0))
     if keep_best:
-        needed |= {"wide index": index, "best epoch": max(needed["weights"], 12 * support)}
+        needed |= {"wide index": index, "best epoch": needed["weights"]}
     elif scored:
-        needed["wide index"] = index + 12 * support if options.wide else 0
+        needed["wide index"] = index
     else:  # labels are scored after training, when only the weights are left
-        needed["wide index"] = max(0, needed["weights"] + index + 12 * support - sum(needed.values()))
-    # Each thread sums centroids while only the weights exist.
+        needed["wide index"] = max(0, needed["weights"] + index - sum(needed.values()))
+    # Each thread sums centroids of the points by label while only the weights exist.
     start = int(SUM_BYTES * features.width) * min(threads, labels.width) if options.wide else 0
+    start += 8 * (labels.n_entries + labels.width)
     needed["start"] = max(0, start + needed["weights"] - sum(needed.values()))
     return {purpose: size for purpose, size in needed.items() if size}
 

@@ -26,6 +26,7 @@ from sparsenet.engines.network.training.fingerprint import RESTART
 from sparsenet.features.scaling import Scaling
 from sparsenet.index.hashing import TABLES
 from sparsenet.selection.choose import Decision
+from sparsenet.storage.checkpoint_place import checkpoint_exists
 from sparsenet.storage.format import CheckpointError
 
 #: By parameter name.
@@ -140,7 +141,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
 
     A size that "auto" cannot choose for `n_points` raises CheckpointError: a forged one might exhaust the memory.
     """
-    if not checkpoints.checkpoint_exists(Path(checkpoint)):
+    if not checkpoint_exists(Path(checkpoint)):
         return options
     width, budget, epochs = checkpoints.saved_size(Path(checkpoint))
     found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or options.wide_budget}

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet import kernels
-from sparsenet.core.matrices import canonical
 from sparsenet.core.memory import arrays_of, bytes_in_memory, check_cells
 from sparsenet.core.ranked import best_first, is_hit
 from sparsenet.core.rows import Rows, as_matrix
@@ -103,7 +102,7 @@ class NetworkModel:
 
     @classmethod
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, held: int = 0, **parameters: Any) -> Self:
-        """Train on weighted features of texts, and their labels; the texts hold `held` bytes.
+        """Train on weighted features of texts, put into ascending order, and labels; the texts hold `held` bytes.
 
         All epochs are run: keeping the best one by held-out texts, or stopping early, cost up to nine points.
         """
@@ -116,12 +115,13 @@ class NetworkModel:
         parameters = {**DEFAULTS, **size, "random_state": seed, "n_jobs": threads, **parameters}
         options, shared = NetworkOptions.of(parameters), arrays_of(points, labels)
         memory: dict[str, Any] = {"shared": shared, "held": {"texts": held, "points": bytes_in_memory(shared)}}
-        ascending = Rows.of(canonical(as_matrix(points)))  # sums then do not depend on the order of words
+        buffer, matrix = ReplayBuffer.of(points, labels, seed), as_matrix(points)
+        matrix.sort_indices()  # in place, since texts may exceed memory; sums then do not depend on the order of words
         try:
-            fitted = fit((ascending, labels), options, seed=run_seed(seed), threads=threads, **memory)
+            fitted = fit((Rows.of(matrix), labels), options, seed=run_seed(seed), threads=threads, **memory)
         except TooLargeError as error:
             raise MemoryError(f"{error.needs}: lower bits, for fewer features, or leave out rare labels") from None
-        return cls(fitted, parameters, memory=ReplayBuffer.of(points, labels, seed))
+        return cls(fitted, parameters, memory=buffer)
 
     def calibrated(self, points: Rows, labels: Rows, threads: int, *, exclusive: bool) -> NetworkModel:
         """Fit the calibration on held-out points."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sparsenet.engines.tree import machines, tree_shape
 from sparsenet.engines.tree.machines import Level, Rules
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import Arrays
+from sparsenet.storage.checkpoint_place import CheckpointPlace, checkpoint_exists
 from sparsenet.storage.format import CheckpointError, ModelError
 from sparsenet.storage.parts import model_errors
 
@@ -31,12 +31,12 @@ class LevelCheckpoint:
 
     Attributes
     ----------
-    place : Path
+    place : CheckpointPlace
     run : mapping
         What equal runs share: data and settings.
     """
 
-    place: Path
+    place: CheckpointPlace
     run: Mapping[str, Any]
 
     @classmethod
@@ -44,25 +44,29 @@ class LevelCheckpoint:
         cls, place: str | os.PathLike[str], points: RowSource, labels: Rows, rules: Rules, seed: int
     ) -> LevelCheckpoint:
         """Describe a run; raise now if its directory cannot be written."""
-        storage.prepare(place)
+        own = CheckpointPlace(place)
+        own.prepare(KIND)
         settings = {field.name: getattr(rules, field.name) for field in fields(rules) if field.name not in _SIZES}
         data = {"points": points.checksum(), "labels": labels.checksum()}
-        return cls(Path(place), {**data, "seed": seed, **settings})
+        return cls(own, {**data, "seed": seed, **settings})
 
     def save(self, shape: Shape, levels: list[Level]) -> None:
         """Keep the shape and the levels that are trained."""
+        if self.place.path is None:
+            return
         arrays: Arrays = {"labels": shape.labels, **{f"children{d}": each for d, each in enumerate(shape.children)}}
         for depth, level in enumerate(levels):
             arrays |= {f"level{depth}.{part}": getattr(level, part) for part in PARTS}
         about = {"model": KIND, "run": dict(self.run), "n_levels": len(shape.children), "n_trained": len(levels)}
-        storage.save(self.place, arrays, about)
+        with self.place.writing():
+            storage.save(self.place.path, arrays, about)
 
     def load(self, n_features: int, labels: Rows) -> tuple[Shape, list[Level]] | None:
         """Return the shape and the trained levels; None if the directory does not exist."""
-        if not self.place.exists():
+        if self.place.path is None or not checkpoint_exists(self.place.path):
             return None
         try:
-            arrays, about = storage.load(self.place)
+            arrays, about = storage.load(self.place.path)
             with model_errors():
                 if about.get("model") != KIND:
                     raise ModelError("this is no checkpoint of a tree")
@@ -78,7 +82,7 @@ class LevelCheckpoint:
                 for level in levels:
                     machines.check(level, n_features)
         except ValueError as error:
-            raise CheckpointError(f"{self.place}: {error}; remove it to start again from the beginning") from error
+            raise CheckpointError(f"{self.place.path}: {error}; remove it to start again from the beginning") from error
         return shape, levels
 
     def _check_same_run(self, other: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparsenet.kernels.numba.numba_blend import rank_blend
 from sparsenet.kernels.numba.numba_cells import nearest_in_cells, search_cells
-from sparsenet.kernels.numba.numba_dual import dual_pass, dual_train, shuffle_order
+from sparsenet.kernels.numba.numba_dual import dual_train
 from sparsenet.kernels.numba.numba_graph import (
     attend_gradient,
     attend_last,
@@ -35,7 +35,7 @@ from sparsenet.kernels.numba.numba_stream import learn_stream, rank_stream
 from sparsenet.kernels.numba.numba_text import join_texts, text_features, text_room
 from sparsenet.kernels.numba.numba_tree_grow import split_sets
 from sparsenet.kernels.numba.numba_tree_search import search_tree
-from sparsenet.kernels.numba.numba_tree_train import node_slacks, train_nodes
+from sparsenet.kernels.numba.numba_tree_train import train_node_by_parts, train_nodes
 from sparsenet.kernels.numba.numba_wide import label_centroids, wide_forward, wide_gradient, wide_touch
 
 __all__ = [
@@ -51,7 +51,6 @@ __all__ = [
     "count_slots",
     "csr_matmul",
     "decode_rows",
-    "dual_pass",
     "dual_train",
     "encode_rows",
     "gru_gradient",
@@ -72,7 +71,6 @@ __all__ = [
     "nearest_in_cells",
     "nearest_points",
     "neighbor_votes",
-    "node_slacks",
     "pair_dot",
     "parse_svmlight",
     "parse_xmc",
@@ -87,7 +85,6 @@ __all__ = [
     "set_isa",
     "sgd_rows",
     "shortlist",
-    "shuffle_order",
     "softmax_gradient",
     "split_sets",
     "spread_postings",
@@ -95,6 +92,7 @@ __all__ = [
     "text_features",
     "text_points",
     "text_room",
+    "train_node_by_parts",
     "train_nodes",
     "transpose_batch",
     "wide_forward",

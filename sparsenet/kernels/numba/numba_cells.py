@@ -189,12 +189,12 @@ def _nearest(
             if done == wanted and count < k:
                 wanted = min(2 * wanted, len(centroids))
         out_scanned[i] = scanned
-        at = np.argsort(best[:count], kind="mergesort")
-        _write(best[at], best_scores[at], out_positions[i], out_scores[i])
+        by_position = np.argsort(best[:count], kind="mergesort")
+        _write(best[by_position], best_scores[by_position], out_positions[i], out_scores[i])
 
 
 @jit
-def _order_cells(rounded: I16, factor: float, centroids: I8, centroid_scales: F32, cell_scores: F32) -> I64:
+def _order_cells(rounded: I16, factor: np.float32, centroids: I8, centroid_scales: F32, cell_scores: F32) -> I64:
     """Score the cells; return them with the largest products first, ties with the smaller number first."""
     for cell in range(len(centroids)):
         cell_scores[cell] = np.float32(_product(rounded, centroids[cell])) * (factor * centroid_scales[cell])

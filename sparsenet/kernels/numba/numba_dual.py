@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import numpy as np
 
 from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
-from sparsenet.kernels.numba.numba_split_mix import GOLDEN, scrambled, split_mix
-from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.kernels.numba.numba_split_mix import GOLDEN, scrambled
+from sparsenet.kernels.types import F32, I32, I64, Bools
+
+#: Row pointers, ids, values, 1 + squared lengths, and row pointers and numbers of labels.
+Points: TypeAlias = tuple[I64, I32, F32, F32, I64, I32]
+#: The first label, the most passes, the tolerance and the seed.
+Limits: TypeAlias = tuple[int, int, float, int]
 
 _STILL, _USUAL_SQUARE = np.float32(1e-6), np.float32(1024)
 _64_BITS = (1 << 64) - 1
@@ -45,48 +53,63 @@ def dual_train(
         raise ValueError(f"positive_slack must have {n_blocks * width} entries, got {len(positive_slack)}")
     points = (indptr, indices, data, squares, label_indptr, labels)
     slacks = (positive_slack.reshape(n_blocks, width), negative_slack.reshape(n_blocks, width))
-    limits = (first_label, most_epochs, np.float32(tolerance), np.uint64(seed))
+    limits = (first_label, most_epochs, tolerance, seed)
     parallel_for(_train_blocks, n_blocks, threads, points, slacks, limits, weight, epochs)
 
 
-@checked(order="out i32 _")
-def shuffle_order(order: I32, seed: int, n_drawn: int) -> None:
-    """See `sparsenet/_core.pyi`."""
-    start = int(split_mix(np.uint64(seed & _64_BITS))) + n_drawn * int(GOLDEN)
-    _shuffle(order, np.array([start & _64_BITS], np.uint64))  # type: ignore[no-untyped-call]
+def dual_passes(
+    n: int, slack: F32, most_epochs: int, tolerance: float, seed: int, visit: Callable[..., tuple[int, np.float32]]
+) -> int:
+    """Make passes over n points until they are optimal; return their number.
+
+    ``visit(order, rest, stride, alpha)`` visits the points of `order` once, moves those that violate optimality by more
+    than `rest` to the front, and returns their number and the largest violation.
+    """
+    tolerance = np.float32(tolerance)
+    order, alpha, state = np.arange(n, dtype=np.int32), _start(n, slack), np.array([seed & _64_BITS], np.uint64)
+    active, epoch, in_a_row = n, 0, 0
+    full = most_epochs - min(_MAX_SHORT_STRIDES, most_epochs // 2)
+    while epoch < most_epochs and n > 0:
+        everything = active == n
+        in_a_row = 0 if everything else in_a_row + 1
+        _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
+        stride = np.float32(1) if epoch < full else np.float32(1) / np.float32(2 + epoch - full)
+        active, violation = visit(order[:active], tolerance / np.float32(2), stride, alpha)
+        epoch += 1
+        if violation > tolerance and active > 0 and in_a_row < _MAX_SHORT_PASSES:
+            continue
+        if everything and violation <= tolerance:
+            break
+        active = n  # a full pass checks the points that were skipped
+    return epoch
 
 
-@checked(
-    indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", squares="f32 n", label_indptr="ptr n+1 m",
-    labels="i32 >=m", positive_slack="f32 w", negative_slack="f32 w", order="out i32 _", weight="out f32 d+1 w",
-    alpha="out f32 n w",
-)  # fmt: skip
-def dual_pass(
-    indptr: I64,
-    indices: I32,
-    data: F32,
-    squares: F32,
-    label_indptr: I64,
-    labels: I32,
-    positive_slack: F32,
-    negative_slack: F32,
-    order: I32,
-    first: int,
-    kept: int,
-    rest: float,
-    stride: float,
-    weight: F32,
-    alpha: F32,
-) -> tuple[int, float]:
-    """See `sparsenet/_core.pyi`."""
-    points = (indptr, indices, data, squares, label_indptr, labels)
-    local = np.arange(len(squares), dtype=np.int32)
-    limits = np.float32(rest), np.float32(stride)
-    slack = (positive_slack, negative_slack)
-    active, violation = _visit(points, slack, 0, local, *limits, weight, alpha)  # type: ignore[no-untyped-call]
-    is_active = np.zeros(len(local), np.bool_)
-    is_active[local[:active]] = True
-    return _move_to_front(order, first, kept, is_active), float(violation)  # type: ignore[no-untyped-call]
+def _train_blocks(
+    first: int, last: int, points: Points, slacks: tuple[F32, F32], limits: Limits, weight: F32, epochs: I32
+) -> None:
+    first_label, most_epochs, tolerance, seed = limits
+    n, width = len(points[3]), weight.shape[2]
+    for block in range(first, last):
+        label = first_label + block * width
+        slack = slacks[0][block], slacks[1][block]
+
+        def visit(order: I32, rest: np.float32, stride: np.float32, alpha: F32) -> tuple[int, np.float32]:
+            return visit_points(points, slack, label, order, rest, stride, weight[block], alpha)  # noqa: B023
+
+        epochs[block] = dual_passes(n, slack[1], most_epochs, tolerance, seed + label, visit)
+
+
+def visit_points(
+    points: Points, slack: tuple[F32, F32], label: int, order: I32, rest: Any, stride: Any, weight: F32, alpha: F32
+) -> tuple[int, np.float32]:
+    """Visit the points of `order` once; see `dual_passes`."""
+    found: tuple[int, np.float32] = _visit(points, slack, label, order, rest, stride, weight, alpha)  # type: ignore[no-untyped-call]
+    return found
+
+
+def move_to_front(order: I32, first: int, kept: int, is_active: Bools) -> int:
+    """Move those of ``order[first : ...]`` that are active to ``order[kept : ...]``; return the end of these."""
+    return int(_move_to_front(order, first, kept, is_active))  # type: ignore[no-untyped-call]
 
 
 @jit
@@ -95,35 +118,6 @@ def _move_to_front(order, first, kept, is_active):  # type: ignore[no-untyped-de
         order[first + i], order[kept] = order[kept], order[first + i]
         kept += is_active[i]
     return kept
-
-
-@jit
-def _train_blocks(first, last, points, slacks, limits, weight, epochs):  # type: ignore[no-untyped-def]
-    first_label, most_epochs, tolerance, seed = limits
-    n, width = len(points[3]), weight.shape[2]
-    for block in range(first, last):
-        label = first_label + block * width
-        order = np.arange(n).astype(np.int32)
-        alpha = _start(n, slacks[1][block])  # type: ignore[no-untyped-call]
-        state = np.array([seed + np.uint64(label)])
-        active, epoch, in_a_row = n, 0, 0
-        while epoch < most_epochs and n > 0:
-            everything = active == n
-            in_a_row = 0 if everything else in_a_row + 1
-            _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
-            slack = (slacks[0][block], slacks[1][block])
-            rest = np.float32(tolerance / np.float32(2))
-            full = most_epochs - min(_MAX_SHORT_STRIDES, most_epochs // 2)
-            stride = np.float32(1) if epoch < full else np.float32(1) / np.float32(2 + epoch - full)
-            out = (rest, stride, weight[block], alpha)
-            active, violation = _visit(points, slack, label, order[:active], *out)  # type: ignore[no-untyped-call]
-            epoch += 1
-            if violation > tolerance and active > 0 and in_a_row < _MAX_SHORT_PASSES:
-                continue
-            if everything and violation <= tolerance:
-                break
-            active = n  # a full pass checks the points that were skipped
-        epochs[block] = epoch
 
 
 @jit

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sparsenet.kernels.numba.numba_common import checked, parallel_for
-from sparsenet.kernels.numba.numba_dual import dual_train
+from sparsenet.kernels.numba.numba_dual import dual_passes, dual_train, move_to_front, visit_points
 from sparsenet.kernels.numba.numba_split_mix import split_mix
 from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
@@ -77,26 +79,56 @@ def _gather_points(indptr: I64, indices: I32, data: F32, squares: F32, reached: 
 
 def _slacks(belongs: U16, n_children: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
     """Return the slacks of positives and negatives of each child; positives of rare children cost more."""
-    own = ((belongs[:, None] >> np.arange(n_children, dtype=np.uint16)) & 1).sum(axis=0)
-    return _slacks_of(own, len(belongs), costs)
-
-
-def _slacks_of(own: I64, n: int, costs: tuple[float, float, float]) -> tuple[F32, F32]:
     cost, cost_of_others, rarity = (np.float32(value) for value in costs)
-    n_children = len(own)
-    rare = np.float32(max(n, 1)) / np.maximum(own, 1).astype(np.float32)
+    own = ((belongs[:, None] >> np.arange(n_children, dtype=np.uint16)) & 1).sum(axis=0)
+    rare = np.float32(max(len(belongs), 1)) / np.maximum(own, 1).astype(np.float32)
     positive, negative = np.full(CHILDREN, _NO_COST), np.full(CHILDREN, _NO_COST)
     positive[:n_children] = np.float32(0.5) / (cost * rare**rarity)
     negative[:n_children] = np.float32(0.5) / cost_of_others
     return positive, negative
 
 
-@checked(own="i64 16", positive="out f32 16", negative="out f32 16")
-def node_slacks(
-    own: I64, n: int, n_children: int, cost: float, cost_of_others: float, rarity: float, positive: F32, negative: F32
-) -> None:
+@checked(belongs="u16 n", features="i32 f")
+def train_node_by_parts(
+    read: Callable[[I32], tuple[I64, I32, F32, F32]],
+    part_points: int,
+    belongs: U16,
+    features: I32,
+    n_children: int,
+    cost: float,
+    cost_of_others: float,
+    rarity: float,
+    most_epochs: int,
+    tolerance: float,
+    seed: int,
+    smallest: float,
+) -> tuple[I64, I32, F32, I8, F32]:
     """See `sparsenet/_core.pyi`."""
-    positive[:], negative[:] = _slacks_of(own[:n_children], n, (cost, cost_of_others, rarity))
+    weight = np.zeros((len(features) + 1, CHILDREN), np.float32)
+    slacks = _slacks(belongs, n_children, (cost, cost_of_others, rarity))
+
+    def visit(order: I32, rest: np.float32, stride: np.float32, alpha: F32) -> tuple[int, np.float32]:
+        kept, most = 0, np.float32(0)
+        for first in range(0, len(order), part_points):
+            own = order[first : first + part_points].copy()
+            points, own_alpha, local = (*read(own), *_children(belongs[own])), alpha[own], np.arange(len(own))
+            local = local.astype(np.int32)
+            active, violation = visit_points(points, slacks, 0, local, rest, stride, weight, own_alpha)
+            alpha[own], is_active = own_alpha, np.zeros(len(own), np.bool_)
+            is_active[local[:active]] = True
+            kept, most = move_to_front(order, first, kept, is_active), max(most, violation)
+        return kept, most
+
+    own_seed = int(split_mix(np.uint64(seed & _64_BITS)))
+    dual_passes(len(belongs), slacks[1], most_epochs, tolerance, own_seed, visit)
+    kept_features, factors, weights, bias = _quantize(features, weight, np.float32(smallest))
+    return np.array([0, len(factors)]), kept_features, factors, weights, bias[None].copy()
+
+
+def _children(belongs: U16) -> tuple[I64, I32]:
+    """Return row pointers and numbers of the children that each point belongs to."""
+    member = (belongs[:, None] >> np.arange(CHILDREN, dtype=np.uint16)) & 1
+    return np.append(0, np.cumsum(member.sum(axis=1, dtype=np.int64))), np.nonzero(member)[1].astype(np.int32)
 
 
 def _train_node(
@@ -109,11 +141,8 @@ def _train_node(
     slacks: tuple[F32, F32],
     limits: tuple[int, float, int],
 ) -> tuple[I32, F32]:
-    member = (belongs[:, None] >> np.arange(CHILDREN, dtype=np.uint16)) & 1
-    labels = np.nonzero(member)[1].astype(np.int32)
-    label_pointers = np.append(0, np.cumsum(member.sum(axis=1, dtype=np.int64)))
     weight, epochs = np.zeros((1, len(features) + 1, CHILDREN), np.float32), np.zeros(1, np.int32)
-    points = (pointers, places, data, squares, label_pointers, labels)
+    points = (pointers, places, data, squares, *_children(belongs))
     positive, negative = slacks
     dual_train(*points, 0, positive, negative, *limits, weight, epochs, 1)
     return features, weight[0]

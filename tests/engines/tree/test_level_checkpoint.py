@@ -51,6 +51,16 @@ def test_resumes_after_the_last_level(usual, trained, tmp_path, at):
     assert trained == [*range(at, N_LEVELS)]
 
 
+def test_resumes_with_the_first_of_two_levels_that_are_trained_together(usual, trained, tmp_path):
+    tree(checkpoint=tmp_path / "run")
+    arrays, about = storage.load(tmp_path / "run")
+    first = {name: array for name, array in arrays.items() if not name.startswith(("level1", "level2"))}
+    storage.save(tmp_path / "run", first, about | {"n_trained": 1})
+    trained.clear()
+    assert_same_tree(tree(checkpoint=tmp_path / "run", resume=True), usual)
+    assert trained == [1, 2]
+
+
 def test_a_finished_run_trains_nothing(usual, trained, tmp_path):
     tree(checkpoint=tmp_path / "run")
     trained.clear()
@@ -83,8 +93,8 @@ def test_refuses_the_checkpoint_of_another_run(tmp_path, changes, points, messag
 
 def test_refuses_a_saved_model_and_a_damaged_checkpoint(usual, tmp_path):
     usual.save(tmp_path / "model")
-    with pytest.raises(CheckpointError, match="no checkpoint of a tree"):
-        tree(checkpoint=tmp_path / "model", resume=True)
+    with pytest.raises(FileExistsError, match="holds a model, TreeClassifier, which a checkpoint would replace"):
+        tree(checkpoint=tmp_path / "model")
     tree(checkpoint=tmp_path / "run")
     [data] = (tmp_path / "run").glob("*.safetensors")
     content = np.fromfile(data, np.uint8)

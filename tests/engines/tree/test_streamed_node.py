@@ -10,6 +10,7 @@ from sparsenet import kernels
 from sparsenet.core.rows import Rows, squares
 from sparsenet.engines.tree.machines import Rules
 from sparsenet.engines.tree.streamed_node import train_streamed_node
+from sparsenet.kernels.types import I32
 from tests.support.data_cases import BACKENDS
 
 SETTINGS = {
@@ -25,8 +26,7 @@ SETTINGS = {
 @pytest.mark.parametrize("kernel", BACKENDS)
 def test_equals_the_kernel(case: str, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = pytest.importorskip("sparsenet._core" if kernel == "native" else "sparsenet.kernels.numba")
-    for name in ("dual_pass", "node_slacks", "shuffle_order"):
-        monkeypatch.setattr(kernels, name, getattr(module, name), raising=False)
+    monkeypatch.setattr(kernels, "train_node_by_parts", module.train_node_by_parts, raising=False)
     rng = np.random.default_rng(3)
     points = Rows.of(sparse.random_array((500, 90), density=0.1, rng=rng, format="csr", dtype=np.float32))
     rules, n_children, seed = SETTINGS[case]
@@ -44,3 +44,19 @@ def test_equals_the_kernel(case: str, kernel: str, monkeypatch: pytest.MonkeyPat
     assert [own.dtype for own in wanted] == [own.dtype for own in found]
     for own, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("kernel", BACKENDS)
+def test_errors_of_the_reader_end_training(kernel: str) -> None:
+    module = pytest.importorskip("sparsenet._core" if kernel == "native" else "sparsenet.kernels.numba")
+    asked: list[int] = []
+
+    def read(numbers: I32) -> None:
+        asked.append(len(numbers))
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        module.train_node_by_parts(
+            read, 2, np.zeros(5, np.uint16), np.arange(3, dtype=np.int32), 1, 1.0, 1.0, 0.0, 5, 0.1, 0, 0.1
+        )
+    assert asked == [2]

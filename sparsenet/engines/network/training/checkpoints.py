@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,8 @@ from sparsenet.engines.network.training import restoring
 from sparsenet.engines.network.training.fingerprint import RESTART, mismatch
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.kernels.types import Arrays
+from sparsenet.storage.checkpoint_place import CheckpointPlace, checkpoint_exists
 from sparsenet.storage.format import CheckpointError
-
-
-@dataclass(frozen=True)
-class OptionalDirectory(os.PathLike[str]):
-    """A default checkpoint directory: if it is not writable, training continues without checkpoints."""
-
-    path: Path
-
-    def __fspath__(self) -> str:
-        return os.fspath(self.path)
 
 
 @dataclass
@@ -88,26 +78,38 @@ class Checkpoint:
         The network that is trained.
     seconds : float
         Minimum seconds between two writes: after each of many short epochs, writing would take longer than training.
+    seconds_within : float
+        Minimum seconds before a write within an epoch: the most that a killed run loses.
     """
 
-    def __init__(self, place: str | os.PathLike[str] | None, network: Network, *, seconds: float = 5.0) -> None:
-        self._place = None if place is None else Path(place)
-        self._is_optional = isinstance(place, OptionalDirectory)
-        self._network, self._seconds, self._saved_at = network, seconds, -math.inf
-        if self._place is not None:
+    def __init__(
+        self,
+        place: str | os.PathLike[str] | None,
+        network: Network,
+        *,
+        seconds: float = 5.0,
+        seconds_within: float = 300.0,
+    ) -> None:
+        self._place = CheckpointPlace(place)
+        self._network, self._seconds, self._seconds_within = network, seconds, seconds_within
+        self._began, self._saved_at = time.perf_counter(), -math.inf
+        if place is not None:
             _check_resumable(network)
-            with self._optional():
-                prepare(self._place)  # rather than fail after the first epoch
+            self._place.prepare()  # rather than fail after the first epoch
 
     def is_due(self) -> bool:
         """Return whether enough time has passed since the last write."""
         return time.perf_counter() - self._saved_at >= self._seconds
 
+    def is_due_within_epoch(self) -> bool:
+        """Return whether a killed run would lose too much."""
+        return time.perf_counter() - max(self._saved_at, self._began) >= self._seconds_within
+
     def save(self, state: RunState, fingerprint: Callable[[], dict[str, Any]]) -> None:
         """Write the state of the run, if there is a directory."""
-        if self._place is not None:
-            with self._optional():
-                _save(self._place, self._network, state, fingerprint())
+        if self._place.path is not None:
+            with self._place.writing():
+                _save(self._place.path, self._network, state, fingerprint())
             self._saved_at = time.perf_counter()
 
     def load(
@@ -119,24 +121,13 @@ class Checkpoint:
         CheckpointError for a checkpoint that is damaged or holds anything that this run could not have written; the
         weights are then unchanged.
         """
-        if self._place is None or not checkpoint_exists(self._place):
+        place = self._place.path
+        if place is None or not checkpoint_exists(place):
             return None
-        run = saved_fingerprint(self._place)
+        run = saved_fingerprint(place)
         if may_drop_hidden and run.get("trial") is not None and run.get("hidden") == [0]:
             self._network.drop_hidden()
-        return _load(self._place, self._network, fingerprint(), size)
-
-    @contextmanager
-    def _optional(self) -> Iterator[None]:
-        """Continue without a checkpoint if an `OptionalDirectory` cannot be written, and warn."""
-        try:
-            yield
-        except OSError as error:
-            if not self._is_optional:
-                raise
-            place, self._place = self._place, None
-            problem = error.strerror or str(error)
-            warnings.warn(f"training continues without a checkpoint: {place}: {problem}", RuntimeWarning, stacklevel=2)
+        return _load(place, self._network, fingerprint(), size)
 
 
 def _save(directory: Path, network: Network, state: RunState, run: dict[str, Any]) -> None:
@@ -160,21 +151,6 @@ def _save(directory: Path, network: Network, state: RunState, run: dict[str, Any
         "last": state.last,
     }
     storage.save(directory, arrays, position)
-
-
-def prepare(directory: Path) -> None:
-    """Check that `save` can write to the directory, and refuse to replace a model."""
-    storage.prepare(directory)
-    with suppress(storage.ModelError):  # a damaged file may be replaced
-        if checkpoint_exists(directory) and (kind := storage.metadata(directory).get("model")):
-            raise FileExistsError(
-                f"{directory}: holds a model, {kind}, which a checkpoint would replace: name another directory"
-            )
-
-
-def checkpoint_exists(directory: Path) -> bool:
-    """Return whether the directory holds a checkpoint; a run killed during its first write leaves none."""
-    return (directory / storage.MANIFEST).exists()
 
 
 def saved_fingerprint(directory: Path) -> dict[str, Any]:

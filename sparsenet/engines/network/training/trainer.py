@@ -61,7 +61,8 @@ class Trainer:
     callbacks : sequence of Callback
         Called with progress.
     checkpoint : path, optional
-        Directory for the state of the run, saved after an epoch (every few seconds at most) and after Ctrl-C.
+        Directory for the state of the run, saved after an epoch (every few seconds at most), every five minutes of a
+        longer epoch, and after Ctrl-C.
     time_budget : float, optional
         Maximum seconds for `run`; the learning rate decays accordingly. The result then depends on the speed of the
         machine.
@@ -187,6 +188,8 @@ class Trainer:
             self._check_interrupt()
             if self._stopped or self._budget.is_spent():
                 break
+            if self._checkpoint.is_due_within_epoch():
+                self._checkpoint.save(self._state, self._fingerprint)
         self._end_epoch()
 
     def _check_interrupt(self) -> None:
