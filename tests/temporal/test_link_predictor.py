@@ -60,7 +60,7 @@ def test_predicts_who_links_to_whom() -> None:
 
 def test_score_equals_predictions_before_each_batch() -> None:
     log = log_of(130)
-    scored, updated = (TemporalLinkPredictor(**SMALL).fit(part(log, 0, 100), features=["size"]) for _ in range(2))
+    scored, updated = (TemporalLinkPredictor(**SMALL).fit(part(log, 0, 100), event_features=["size"]) for _ in range(2))
     copied = copy.deepcopy(scored)
     right = []
     for first in range(100, 130, 5):
@@ -96,7 +96,7 @@ def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, mutual: bool, kind: 
     log = log_of(200)
     if kind is int:
         log |= {name: [int(value.split()[1]) for value in log[name]] for name in ("source", "target")}
-    whole = TemporalLinkPredictor(**SMALL, mutual=mutual).fit(part(log, 0, 90), features=["size"])
+    whole = TemporalLinkPredictor(**SMALL, mutual=mutual).fit(part(log, 0, 90), event_features=["size"])
     parts = copy.deepcopy(whole)
     for first in (90, 130):
         parts.save(tmp_path / "model")
@@ -162,8 +162,8 @@ def test_reads_a_file(tmp_path: Path) -> None:
     log = log_of(40)
     rows = [",".join(map(str, row)) for row in zip(*log.values(), strict=True)]
     (tmp_path / "log.csv").write_text("\n".join([",".join(log), *rows]))
-    found = TemporalLinkPredictor(**SMALL).fit(tmp_path / "log.csv", features=["size"])
-    assert state(found) == state(TemporalLinkPredictor(**SMALL).fit(log, features=["size"]))
+    found = TemporalLinkPredictor(**SMALL).fit(tmp_path / "log.csv", event_features=["size"])
+    assert state(found) == state(TemporalLinkPredictor(**SMALL).fit(log, event_features=["size"]))
 
 
 def test_queries_wait_for_a_batch() -> None:
@@ -184,16 +184,16 @@ LOG = {"source": ["a", "b"], "target": ["x", "y"], "time": [1.0, 2.0], "size": [
     ("log", "options", "message"),
     [
         ({**LOG, "time": [2, 1]}, {}, "row 1 of log: the time in column 'time' goes back from 2 to 1: pass sort=True"),
-        ({**LOG, "size": [1, np.nan]}, {"features": ["size"]}, "row 1 of log: NaN in column 'size'"),
-        ({**LOG, "size": ["1", "big"]}, {"features": ["size"]}, "'big', which is not a number"),
+        ({**LOG, "size": [1, np.nan]}, {"event_features": ["size"]}, "row 1 of log: NaN in column 'size'"),
+        ({**LOG, "size": ["1", "big"]}, {"event_features": ["size"]}, "'big', which is not a number"),
         ({**LOG, "source": ["a", None]}, {}, "column 'source' is empty"),
         ({**LOG, "target": [1.5, 2.5]}, {}, "column 'target' holds 1.5"),
-        (LOG, {"features": ["weight"]}, r"features\[0\]='weight' is not a column"),
-        (LOG, {"features": "size"}, "features must be a list of columns"),
-        (LOG, {"features": ["size", "size"]}, "must be different columns, got 'size' twice"),
+        (LOG, {"event_features": ["weight"]}, r"event_features\[0\]='weight' is not a column"),
+        (LOG, {"event_features": "size"}, "event_features must be a sequence of columns"),
+        (LOG, {"event_features": ["size", "size"]}, "must be different columns, got 'size' twice"),
         (LOG, {"source": "who"}, "source='who' is not a column"),
         (LOG, {"time": "when"}, "time='when' is not a column"),
-        ({name: [] for name in LOG}, {}, "log holds no rows"),
+        ({name: [] for name in LOG}, {}, "log: holds no rows"),
         (5, {}, "log must be a data frame"),
     ],
 )
@@ -229,7 +229,7 @@ def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
         (lambda: model.predict_proba(["a", "b"], ["x", "y", "x"]), "one length, got 2 and 3"),
         (lambda: model.predict_proba("a", "x", time=1), "time 1 is before 2"),
         (lambda: model.embeddings("a", of="node"), "of must be"),
-        (lambda: model.score({name: [] for name in LOG}), "log holds no rows"),
+        (lambda: model.score({name: [] for name in LOG}), "log: holds no rows"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -259,7 +259,7 @@ def test_refuses_damaged_models(tmp_path: Path, name: str, change: Any, message:
 @pytest.mark.parametrize("forged", [forging.forged_metadata, forging.forged_arrays], ids=["metadata", "arrays"])
 def test_forged_models_are_refused_or_answer(forged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    TemporalLinkPredictor(**SMALL).fit(log_of(40), features=["size"]).save(tmp_path / "model")
+    TemporalLinkPredictor(**SMALL).fit(log_of(40), event_features=["size"]).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     for _, *content in list(forged(arrays=arrays, metadata=metadata))[::29]:
         forging.save(tmp_path / "model", *content)

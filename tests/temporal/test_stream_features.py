@@ -108,7 +108,7 @@ def test_encodes_numbers_and_categories(n: int) -> None:
 BAD_EVENTS = [
     ([1.0, float("nan")], "row 1 of log: column 'stars' is empty, and features may not be missing"),
     ([1.0, float("inf")], "row 1 of log: column 'stars' holds inf, beyond the range of float32"),
-    (["1", "many"], "row 1 of log: column 'stars' holds many, not a number"),
+    (["1", "many"], "row 1 of log: column 'stars' holds many, not a number, and the model learnt numbers"),
 ]
 
 
@@ -141,10 +141,12 @@ def test_refuses_bad_features() -> None:
         fitted(log, 50, {"item": [1]})
     with pytest.raises(ValueError, match=r"event_features\[0\]='weight' is not a column"):
         fitted(log, 50, None, "weight")
-    with pytest.raises(ValueError, match="must be different columns, got 'time' twice"):
+    with pytest.raises(ValueError, match=r"^time and event_features\[0\] must be different columns"):
         NextItem().fit(log, time="time", event_features=["time"])
     with pytest.raises(ValueError, match="event_features must be a sequence of columns"):
         NextItem().fit(log, event_features="stars")
+    with pytest.raises(ValueError, match="item_features: there is no column 'price', which the model"):
+        fitted(log, 50, items).update(part(log, 0, 0), item_features={"item": [1], "cost": [1]})
     with pytest.raises(ValueError, match="fitted with item_features"):
         fitted(log, 50, None).update(part(log, 0, 0), item_features=items)
     with pytest.raises(ValueError, match=r"event_features\[0\]='stars' is not a column"):

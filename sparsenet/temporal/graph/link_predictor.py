@@ -112,7 +112,7 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         source: str | int = "source",
         target: str | int = "target",
         time: str | int | None = AUTO,
-        features: Sequence[str | int] | None = None,
+        event_features: Sequence[str] | Sequence[int] = (),
         *,
         sort: bool = False,
         **file: Any,
@@ -129,19 +129,19 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         time : str or int, optional
             Column of the times: dates, strings of dates, or numbers. ``"auto"``: the column "time" or "timestamp".
             None: the rows are in order, and the time of an event is its number.
-        features : list of str or int, optional
-            Columns of numbers that describe the event.
+        event_features : sequence of str or int
+            Columns of numbers that describe an event. Later logs need these columns, too.
         sort : bool
             Sort the rows by time. By default a row before the one above it is an error that names the row.
         **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
-        columns = LinkColumns.of_links(source, target, time, features)
+        columns = LinkColumns.of_links(source, target, time, event_features)
         shape = LinkShape(self.memory, len(columns.features))
         stream = LinkStream.blank(shape, self.neighbors, run_seed(self.random_state), mutual=self.mutual)
         events = self._read(log, columns, stream, sort, file)
         if not len(events):
-            raise ValueError("log holds no rows: a log has a row for each event")
+            raise events.frame.error("holds no rows: a log has a row for each event")
         with parts_done(len(events) * self.epochs, "learning links", self.verbose) as on_events:
             for _ in range(self.epochs):
                 stream.restart()
@@ -193,8 +193,6 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         check_is_fitted(self)
         scores = LinkScores()
         self._learn(log, train, sort, file, scores=scores, ranking=boolean("ranking", ranking))
-        if not scores.right:
-            raise ValueError("log holds no rows, so there is nothing to measure")
         return scores.measures()
 
     # --- answers ---
@@ -280,6 +278,8 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         stream, train = self._stream, boolean("train", train)
         with stream.writing:
             events = self._read(log, self._saved.columns, stream, sort, file)
+            if measuring and not len(events):
+                raise events.frame.error("holds no rows, so there is nothing to measure")
             with parts_done(len(events), "learning links", self.verbose) as on_events:
                 stream.learn(events, self._rules(), train=train, on_events=on_events, **measuring)
 

@@ -50,7 +50,10 @@ class FeatureColumns:
 
     def encode(self, frame: Frame) -> F32:
         """Return the features of the rows, (n, n_features); refuse cells that are missing or of another type."""
-        frame.require((column.name for column in self.columns), "features")
+        for column in self.columns:
+            if column.name not in frame:
+                problem = f"there is no column {column.name!r}, which the model learnt from"
+                raise frame.error(f"{problem}; there are {frame.there}")
         parts = [_encoded(column, Cells.of(frame, column.name)) for column in self.columns]
         return np.concatenate([np.empty((len(frame), 0), np.float32), *parts], axis=1, dtype=np.float32)
 
@@ -106,7 +109,7 @@ def _numbers(cells: Cells) -> NDArray[np.float64]:
         return numbers
     if not len(strays) and np.isnan(numbers[row]):
         raise _missing(cells, row)
-    problem = "not a number, as those that the model learnt from" if len(strays) else "beyond the range of float32"
+    problem = "not a number, and the model learnt numbers" if len(strays) else "beyond the range of float32"
     raise cells.error(f"column {cells.name!r} holds {shown(cells.values[row])}, {problem}: correct it", row)
 
 
