@@ -9,7 +9,8 @@ learns N events at a time, and ranks all of them by the state before. Planted st
 where users follow links between items and never come back; ``drift``, where links change and users come back; and
 ``shop``, whose events have stars and whose items have kinds.
 "decayed popularity" is what PopTrack predicts from alone. implicit needs an environment in .bench/envs (make peers).
-``--mutual collegemsg`` says that users and items of that file are the same people.
+``--mutual collegemsg`` says that users and items of that file are the same people. ``--systems "NextItem,
+keep_counts=0.95"`` changes one rate of `StreamRates`.
 
 ``--scale`` measures learning, answers and memory with a million users and items. All on one thread; CPU seconds.
 """
@@ -21,6 +22,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from bench.runner import in_child, names, python_of, use_cpus
 from bench.stream_learners import CLASSIFIERS, IMPLICIT
 from bench.stream_peers import PEERS, ranks
 from sparsenet.temporal import NextItem
+from sparsenet.temporal.ranking.stream_rules import RULES
 
 TEST_SHARE = 0.15
 #: Planted streams: items, links of an item, events, and events after which a tenth of the links changes.
@@ -123,11 +126,19 @@ def features_of(log: dict[str, Any]) -> dict[str, Any]:
     return {"event_features": ["stars"], "item_features": {"item": items, "kind": [f"kind {i % 4}" for i in items]}}
 
 
+def varied(rate: str, value: float) -> type[NextItem]:
+    """Return a `NextItem` with another rate."""
+    rules = replace(RULES, rates=replace(RULES.rates, **{rate: value}))
+    return type("Varied", (NextItem,), {"_rules": rules, "__init__": NextItem.__init__})
+
+
 def next_item(log: dict[str, Any], first: int, refresh: int, system: str) -> dict[str, Any]:
     """Learn the first events, then predict and learn the others."""
     features = features_of(log) if "features" in system else {}
+    name, _, value = system.removeprefix("NextItem").lstrip(", ").partition("=")
+    kind = varied(name, float(value)) if value else NextItem
     parts = [{name: values[rows] for name, values in log.items()} for rows in (slice(first), slice(first, None))]
-    model = NextItem(refresh=refresh, mutual="mutual" in system, n_jobs=1)
+    model = kind(refresh=refresh, mutual="mutual" in system, n_jobs=1)
     model.fit({name: values[:100] for name, values in log.items()}, **features)  # compiles the Numba kernels
     began = time.process_time()
     model.fit(parts[0], **features)
@@ -223,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--mutual", nargs="*", default=[], metavar="NAME", help="files whose users and items are the same"
     )
     parser.add_argument("--planted", nargs="*", choices=list(PLANTED), default=list(PLANTED))
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
+    parser.add_argument("--systems", nargs="+", default=SYSTEMS)
     parser.add_argument("--refresh", type=names, default=["1", "10", "200"])
     parser.add_argument("--scale", action="store_true")
     parser.add_argument("--users", type=int, default=1_000_000)

@@ -18,7 +18,7 @@ from sparsenet.engines.network.model import Network
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.loading import CLASSES, load
+from sparsenet.estimators.loading import CLASSES, WINGS, load
 from sparsenet.estimators.recommender import Recommender
 from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
@@ -36,7 +36,7 @@ def collect(path: Path) -> dict[str, Any]:
     model, metadata = load(path), storage.metadata(path)
     if isinstance(model, Recommender):
         return log_commands.about(model, path, choices_of(model))
-    if metadata["model"] == stream_commands.KIND:
+    if metadata["model"] in WINGS:
         return stream_commands.about(model, path)
     about: Callable[[Any, Mapping[str, Any]], dict[str, Any]] = {
         ExtremeClassifier: _about_network,
@@ -182,7 +182,7 @@ def describe(found: Mapping[str, Any]) -> str:
     """Lay out a report for people."""
     if found["kind"] == Recommender.__name__:
         return log_commands.describe_model(found)
-    if found["kind"] == stream_commands.KIND:
+    if found["kind"] in WINGS:
         return stream_commands.describe_model(found)
     if found["kind"] == TableClassifier.__name__:
         return table_commands.describe_model(found)

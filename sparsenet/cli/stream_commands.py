@@ -22,6 +22,8 @@ from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
 from sparsenet.estimators.loading import class_of_wing, load
 
 KIND = "NextItem"
+#: What models of streams count: attributes such as `n_users_`.
+SIZES = ("users", "items", "nodes", "events")
 
 
 def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def describe_training(summary: Mapping[str, Any]) -> str:
 
 
 def _sizes(model: Any) -> dict[str, int]:
-    return {"users": model.n_users_, "items": model.n_items_, "events": model.n_events_}
+    return {name: getattr(model, f"n_{name}_") for name in SIZES if hasattr(model, f"n_{name}_")}
 
 
 def evaluate(given: SimpleNamespace) -> dict[str, Any]:
@@ -88,15 +90,15 @@ def _load(given: SimpleNamespace) -> Any:
 
 
 def about(model: Any, path: Path) -> dict[str, Any]:
-    """Return all that `sparsenet info MODEL` shows of a model of a stream."""
+    """Return all that `sparsenet info MODEL` shows of a model of a stream, of any kind."""
     defaults = type(model)().get_params()
     settings = {name: value for name, value in model.get_params().items() if value != defaults[name]}
     return {
         "model": str(path),
-        "kind": KIND,
+        "kind": type(model).__name__,
         **_sizes(model),
         "columns": model.columns_,
-        "features": model.features_,
+        "features": getattr(model, "features_", {}),
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
         "settings": settings,
     }
@@ -107,8 +109,7 @@ def describe_model(found: Mapping[str, Any]) -> str:
     columns = {name: column for name, column in found["columns"].items() if column is not None}
     rows = {
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
-        "remembers": ", ".join(count(found[f"{noun}s"], noun) for noun in ("user", "item")),
-        "trained on": count(found["events"], "event"),
+        "holds": ", ".join(count(found[name], name[:-1]) for name in SIZES if name in found),
         "columns": ", ".join(f"{name} in {column!r}" for name, column in columns.items()),
         "features": "; ".join(f"of {of}: {', '.join(names)}" for of, names in found["features"].items() if names),
         "settings": ", ".join(f"{name}={value}" for name, value in found["settings"].items()),

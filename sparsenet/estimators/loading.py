@@ -44,7 +44,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender,
-    ClassifierPipeline, sparsenet.temporal.NextItem
+    ClassifierPipeline, sparsenet.temporal.NextItem, sparsenet.temporal.TemporalLinkPredictor
 
     Raises
     ------

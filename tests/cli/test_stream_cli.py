@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sparsenet import load
-from sparsenet.temporal import NextItem
+from sparsenet.temporal import NextItem, TemporalLinkPredictor
 from tests.support.text_command_line import run
 
 
@@ -78,6 +78,16 @@ def test_describes_the_model(folder: Path) -> None:
     assert "user in 'who', item in 'page', time in 'time'" in shown
     found = json.loads(run("info", folder / "wiki", "--json")[1])
     assert (found["users"], found["items"], found["events"], found["settings"]) == (20, 15, 800, {})
+
+
+def test_describes_a_link_predictor(tmp_path: Path) -> None:
+    log = {"source": [1, 2, 1], "target": [3, 4, 4], "time": [0, 1, 2]}
+    TemporalLinkPredictor(memory=8, batch_size=2, epochs=1, random_state=0).fit(log).save(tmp_path / "links")
+    status, shown, _ = run("info", tmp_path / "links")
+    assert status == 0
+    assert "TemporalLinkPredictor" in shown
+    assert "4 nodes, 3 events" in shown
+    assert run("evaluate", tmp_path / "links", tmp_path / "none.csv")[0] == 1
 
 
 def test_sorts_and_sets_options(folder: Path) -> None:

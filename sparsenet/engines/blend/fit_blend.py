@@ -147,7 +147,8 @@ def fit_and_measure(
     kept: list[dict[str, Any]] = [{}, {}]
     if checkpoint is not None:
         kept = [{"checkpoint": beside(checkpoint, name), "resume": resume} for name in TREES]
-    tree_options = {"verbose": verbose, "runner": runner, **how, **about_memory}
+    counted = [*held_arrays(points), *shared]
+    tree_options = {"verbose": verbose, "runner": runner, "shared": counted, **how, **about_memory}
     tree = fit_tree.fit(own_points, options.rules, **kept[0], **tree_options)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
@@ -174,7 +175,7 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=[*held_arrays(points), *shared],
+                shared=counted,
                 held=held,
                 callbacks=callbacks,
                 scouting_holdout=held_out.points,

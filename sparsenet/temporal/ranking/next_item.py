@@ -20,6 +20,7 @@ from sparsenet.temporal.event_log import EventLog, query_names, query_times, rea
 from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Answers, Stream
 from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
+from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules
 from sparsenet.temporal.ranking.stream_saving import NextItemSavingMixin, SavedStream
 
 
@@ -69,6 +70,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     ['pot']
     """
 
+    _rules: StreamRules = RULES  # tests and benchmarks set others
     _saved: SavedStream
 
     def __init__(
@@ -142,6 +144,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             mutual=self.mutual,
             event_columns=FeatureColumns.learn(events.frame, events.columns.features),
             item_table=table,
+            rules=self._rules,
         )
         table.require_kind(events.item_names)
         stream.learn(events, self.refresh, ranking=False)

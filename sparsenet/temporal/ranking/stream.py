@@ -15,6 +15,7 @@ from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
 from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
+from sparsenet.temporal.ranking.stream_rules import StreamRules
 
 #: Events of one call of a kernel, after which Ctrl-C and queries of other threads have their turn.
 _CHUNK = 16384
@@ -62,11 +63,12 @@ class Stream:
         mutual: bool,
         event_columns: FeatureColumns,
         item_table: ItemTable,
+        rules: StreamRules,
     ) -> Stream:
         """Return a stream without events."""
         users = NameSlots("user")
         items = users if mutual else NameSlots("item")
-        arrays = StreamArrays.blank(history, event_columns.n_features, item_table.columns.n_features)
+        arrays = StreamArrays.blank(history, event_columns.n_features, item_table.columns.n_features, rules=rules)
         return cls(arrays, users, items, max_users, max_items, event_columns, item_table)
 
     @property
