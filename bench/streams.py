@@ -6,8 +6,11 @@
 A CSV file, plain or compressed, has columns of users, items and times, in this order and sorted by time. The last 15 %
 of the events are predicted one by one. Each system ranks all items, then learns the event. With ``--refresh N`` it
 learns N events at a time, and ranks all of them by the state before. Planted streams: ``no-repeats``,
-where users follow links between items and never come back, and ``drift``, where links change and users come back.
-``--mutual collegemsg`` says that users and items of that file are the same people.
+where users follow links between items and never come back; ``drift``, where links change and users come back; and
+``shop``, whose events have stars and whose items have kinds.
+"decayed popularity" is what PopTrack predicts from alone. implicit needs an environment in .bench/envs (make peers).
+``--mutual collegemsg`` says that users and items of that file are the same people. ``--systems "NextItem,
+keep_counts=0.95"`` changes one rate of `StreamRates`.
 
 ``--scale`` measures learning, answers and memory with a million users and items. All on one thread; CPU seconds.
 """
@@ -16,18 +19,23 @@ from __future__ import annotations
 
 import argparse
 import resource
+import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench.machine import load_average
 from bench.recommendation import read_columns
 from bench.report import head, keep, setting
-from bench.runner import names, use_cpus
+from bench.runner import in_child, names, python_of, use_cpus
+from bench.stream_learners import CLASSIFIERS, IMPLICIT
 from bench.stream_peers import PEERS, ranks
 from sparsenet.temporal import NextItem
+from sparsenet.temporal.ranking.stream_rules import RULES
 
 TEST_SHARE = 0.15
 #: Planted streams: items, links of an item, events, and events after which a tenth of the links changes.
@@ -68,7 +76,26 @@ def planted(repeats: bool, seed: int = 0) -> dict[str, Any]:
     return {"user": user, "item": item, "time": np.cumsum(rng.exponential(10, N_EVENTS))}
 
 
-PLANTED = {"no-repeats": lambda: planted(False), "drift": lambda: planted(True)}
+def shop(seed: int = 0) -> dict[str, Any]:
+    """Return purchases, most of items on sale of the kind that a user loves; the stars of the last one bring some back.
+
+    With five stars users come back to the item, with one star to the one before.
+    """
+    rng, n_kinds, n_users, n_on_sale = np.random.default_rng(seed), 4, 3000, 24
+    n_items = N_EVENTS // 10
+    user, stars, item = rng.integers(0, n_users, N_EVENTS), rng.choice([1, 5], N_EVENTS), np.zeros(N_EVENTS, int)
+    own: dict[int, list[int]] = {}
+    for e in range(N_EVENTS):
+        mine = own.setdefault(int(user[e]), [e])
+        on_sale = np.arange(n_on_sale) + e * (n_items - n_on_sale) // N_EVENTS
+        item[e] = rng.choice(on_sale[on_sale % n_kinds == user[e] % n_kinds])
+        if len(mine) > 2 and rng.random() < 0.4:
+            item[e] = item[mine[-1 if stars[mine[-1]] == 5 else -2]]
+        mine.append(e)
+    return {"user": user, "item": item, "time": np.arange(N_EVENTS, dtype=np.float64), "stars": stars}
+
+
+PLANTED = {"no-repeats": lambda: planted(False), "drift": lambda: planted(True), "shop": shop}
 
 
 def measures(found: np.ndarray) -> dict[str, float]:
@@ -93,13 +120,28 @@ def shares(log: dict[str, Any], first: int, refresh: int) -> dict[str, float]:
     return {kind: count / (len(events) - first) for kind, count in kinds.items()}
 
 
-def next_item(log: dict[str, Any], first: int, refresh: int, mutual: bool) -> dict[str, Any]:
+def features_of(log: dict[str, Any]) -> dict[str, Any]:
+    """Return the features of the shop: stars of events, and the kinds of items as strings."""
+    items = np.unique(log["item"])
+    return {"event_features": ["stars"], "item_features": {"item": items, "kind": [f"kind {i % 4}" for i in items]}}
+
+
+def varied(rate: str, value: float) -> type[NextItem]:
+    """Return a `NextItem` with another rate."""
+    rules = replace(RULES, rates=replace(RULES.rates, **{rate: value}))
+    return type("Varied", (NextItem,), {"_rules": rules, "__init__": NextItem.__init__})
+
+
+def next_item(log: dict[str, Any], first: int, refresh: int, system: str) -> dict[str, Any]:
     """Learn the first events, then predict and learn the others."""
+    features = features_of(log) if "features" in system else {}
+    name, _, value = system.removeprefix("NextItem").lstrip(", ").partition("=")
+    kind = varied(name, float(value)) if value else NextItem
     parts = [{name: values[rows] for name, values in log.items()} for rows in (slice(first), slice(first, None))]
-    model = NextItem(refresh=refresh, mutual=mutual, n_jobs=1)
-    model.fit({name: values[:100] for name, values in log.items()})  # compiles the Numba kernels
+    model = kind(refresh=refresh, mutual="mutual" in system, n_jobs=1)
+    model.fit({name: values[:100] for name, values in log.items()}, **features)  # compiles the Numba kernels
     began = time.process_time()
-    model.fit(parts[0])
+    model.fit(parts[0], **features)
     scores = model.score(parts[1])
     return {"scores": scores, "events_per_cpu_second": len(log["user"]) / (time.process_time() - began)}
 
@@ -110,10 +152,22 @@ def measure(log: dict[str, Any], system: str, refresh: int, mutual: bool) -> dic
     if system == "shares":
         return {"shares": shares(log, first, refresh)}
     if system.startswith("NextItem"):
-        return next_item(log, first, refresh, "mutual" in system)
+        return next_item(log, first, refresh, system)
     n_items = int(max(log["item"].max(), log["user"].max() if mutual else 0)) + 1
-    peer = PEERS[system](n_items, log, first)
-    return {"scores": measures(ranks(peer, log, first, refresh))}
+    if system in PEERS:
+        peer = PEERS[system](n_items, log, first)
+        return {"scores": measures(ranks(peer, log, first, refresh))}
+    with tempfile.TemporaryDirectory(prefix="sparsenet-streams-") as folder:
+        np.savez(Path(folder) / "log.npz", **log)
+        job = {"system": system, "first": first, "refresh": refresh, "n_items": n_items, "mutual": mutual}
+        python = python_of("implicit") if system in IMPLICIT else None
+        run = in_child("bench.stream_learners", job | {"data": f"{folder}/log.npz"}, python=python, threads=1)
+    if "ranks" in run:
+        return {"scores": measures(np.array(run["ranks"])), "cpu_seconds": run["cpu_seconds"]}
+    return {"reason": run["reason"]}
+
+
+SYSTEMS = ["shares", "NextItem", "NextItem, mutual", "NextItem, features", *PEERS, *IMPLICIT, *CLASSIFIERS]
 
 
 def scale(options: argparse.Namespace) -> dict[str, Any]:
@@ -128,11 +182,12 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
     model = NextItem(n_jobs=1, max_users=options.users, max_items=options.items).fit(log)
     seconds = time.process_time() - began
     asked = rng.integers(0, options.users, 2000).tolist()
-    times = []
+    wall, cpu = [], []
     for name in asked:
-        start = time.perf_counter()
+        start, own = time.perf_counter(), time.thread_time()
         model.topk(name, k=10)
-        times.append(time.perf_counter() - start)
+        cpu.append(time.thread_time() - own)
+        wall.append(time.perf_counter() - start)
     start = time.process_time()
     model.topk(asked * 10, k=10)
     bulk = time.process_time() - start
@@ -141,10 +196,17 @@ def scale(options: argparse.Namespace) -> dict[str, Any]:
         "items": model.n_items_,
         "events": n,
         "events_per_cpu_second": n / seconds,
-        "query_ms": {"median": 1000 * float(np.median(times)), "p99": 1000 * float(np.quantile(times, 0.99))},
+        "query_ms": _milliseconds(wall),
+        "query_cpu_ms": _milliseconds(cpu),
+        "load_average": load_average(),
         "bulk_queries_per_cpu_second": 10 * len(asked) / bulk,
         "peak_bytes": 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before),
     }
+
+
+def _milliseconds(seconds: list[float]) -> dict[str, float]:
+    """Return the median, the 99th percentile and the maximum."""
+    return {name: 1000 * float(np.quantile(seconds, q)) for name, q in (("median", 0.5), ("p99", 0.99), ("max", 1))}
 
 
 def shown(report: dict[str, Any]) -> str:
@@ -172,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--mutual", nargs="*", default=[], metavar="NAME", help="files whose users and items are the same"
     )
     parser.add_argument("--planted", nargs="*", choices=list(PLANTED), default=list(PLANTED))
-    parser.add_argument("--systems", nargs="+", default=["shares", "NextItem", "NextItem, mutual", *PEERS])
+    parser.add_argument("--systems", nargs="+", default=SYSTEMS)
     parser.add_argument("--refresh", type=names, default=["1", "10", "200"])
     parser.add_argument("--scale", action="store_true")
     parser.add_argument("--users", type=int, default=1_000_000)
@@ -190,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             mutual = name in options.mutual
             log = PLANTED[source]() if source in PLANTED else of_table(source, mutual)
             for system in options.systems:
-                if "mutual" in system and not mutual:
+                if ("mutual" in system and not mutual) or ("features" in system and "stars" not in log):
                     continue
                 for refresh in map(int, options.refresh):
                     run = {"data": name, "system": system, "refresh": refresh} | measure(log, system, refresh, mutual)

@@ -854,26 +854,30 @@ def learn_stream(
     pair_items: I32,
     pair_times: F64,
     pair_counts: F32,
+    pair_features: F32,
     user_values: F64,
     item_counts: F64,
     item_values: F64,
+    item_features: F32,
     context_items: I32,
     context_counts: F32,
     context_keys: I64,
     popular: I32,
     half_lives: F64,
     clock: F64,
+    rates: F64,
     weights: F32,
     squares: F32,
     moments: F64,
     users: I32,
     items: I32,
     times: F64,
+    features: F32,
     mutual: bool,
     refresh: int,
     out_ranks: I64,
 ) -> None:
-    """Rank the item of each event (users, items and times, each (n,)) among all, then learn the event.
+    """Rank the item of each event (users, items and times, each (n,)) among all, then learn it and its features (n, E).
 
     Without room in out_ranks, (0,) instead of (n,), nothing is ranked, which is faster with many items.
 
@@ -888,32 +892,39 @@ def learn_stream(
     - pair_items (U, H, 2): the items of each history, distinct, the latest first, and the item that the user took
       after its last run; -1: none. pair_times (U, H): the last time. pair_counts (U, H, 6): its events, the events of
       user and item then, the length of the last run, events received from it, and 1 if the last one was received.
+      pair_features (U, H, E): the features of the last event.
     - user_values (U, 6): events, last time, mean gap, fraction of new items, fraction of repeats, length of the run.
     - item_counts (N,): events; below 0 in rows without an item. item_values (N, 9): time, number and user of the last
       event, fraction of repeats; then log2 of the decayed counts, as if nothing had decayed: of events by each of the
-      half_lives (4,), which are numbers of events, and of new users by the second.
+      half_lives (4,), which are numbers of events, and of new users by the second. item_features (N, I).
     - context_items, context_counts (N + P, S): the successors of each item and of P pairs of items, with decayed
       counts, in any order; -1: none. context_keys (P,): ``last << 32 | before``; -1: none.
     - popular (4, C): the items with the highest decayed count for each half-life; -1: none.
-    - clock (3,): the number of events, the first time and the last one.
+    - clock (3,): the number of events, the first time and the last one. rates (5,): numbers that
+      `sparsenet.temporal.ranking.stream_rules.StreamRates` describes.
 
-    Ranker of 37 features: weights and squares (39, u) are the hidden units, their biases and the output; moments (38,
-    2) the sums of each feature and of its square, and in the last row the number of candidates.
+    Ranker of F = 37 + 2 (I + E) features: weights and squares (F + 2, u) are the hidden units, their biases and the
+    output; moments (F + 1, 2) the sums of each feature and of its square, and in the last row the number of candidates.
+    The last features are the candidate's, alone and times their mean over the history; then the features of two events:
+    the user's last one with the candidate, and the last one of all.
     """
 
 def rank_stream(
     pair_items: I32,
     pair_times: F64,
     pair_counts: F32,
+    pair_features: F32,
     user_values: F64,
     item_counts: F64,
     item_values: F64,
+    item_features: F32,
     context_items: I32,
     context_counts: F32,
     context_keys: I64,
     popular: I32,
     half_lives: F64,
     clock: F64,
+    rates: F64,
     weights: F32,
     moments: F64,
     users: I32,

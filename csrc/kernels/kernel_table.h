@@ -84,10 +84,10 @@ struct AdamStep {
   float rate, beta1, beta2, epsilon, decay;
 };
 
-// A step of Adagrad that forgets: squares = keep * squares + g^2, and weights -= rate * g / sqrt(squares + start).
+// A step of Adagrad: squares += g^2, and weights -= rate * g / sqrt(squares + 1).
 // Candidates with an error below `negligible` do not count.
 struct RankerStep {
-  float rate, start, keep, negligible;
+  float rate, negligible;
 };
 
 // What the messages of nodes are made of. A row of `features` and an elapsed time belong to each message; a node without

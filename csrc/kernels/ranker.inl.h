@@ -98,7 +98,7 @@ void ranker_step(const float* features, const float* hidden, const float* errors
   }
   for (int64_t i = 0; i < size; ++i) {
     const float g = gradient[i];
-    squares[i] = step.keep * squares[i] + g * g;
-    weights[i] -= step.rate * g / __builtin_sqrtf(squares[i] + step.start);
+    squares[i] += g * g;
+    weights[i] -= step.rate * g / __builtin_sqrtf(squares[i] + 1.0f);
   }
 }

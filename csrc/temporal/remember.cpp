@@ -7,10 +7,6 @@
 namespace sparsenet {
 namespace {
 
-// How much of the distance to a new value an average goes, and how much of a count stays.
-constexpr double kGapRate = 0.2, kUserRate = 0.1, kItemRate = 0.02;
-constexpr float kKeepFirst = 0.98f, kKeepSecond = 0.9f;
-
 int64_t key_of(int64_t last, int64_t before) { return (last << 32) | before; }
 
 int64_t pair_row(const StreamState& state, int64_t last, int64_t before) {
@@ -31,9 +27,10 @@ void raise_level(const StreamState& state, int64_t item, int64_t column, double 
 }
 
 // Adds 1 to the decayed count of a successor, which replaces the lowest one if it is new.
-void count_successor(const StreamState& state, int64_t row, int32_t item, float keep) {
+void count_successor(const StreamState& state, int64_t row, int32_t item) {
   int32_t* items = state.context_items + row * state.n_successors;
   float* counts = state.context_counts + row * state.n_successors;
+  const float keep = static_cast<float>(state.rates.keep_counts);
   int64_t at = -1, low = 0;
   for (int64_t s = 0; s < state.n_successors; ++s) {
     counts[s] *= keep;
@@ -56,7 +53,7 @@ void leave(const StreamState& state, int64_t user, int32_t item) {
   items[1] = item;
   state.pair_counts[user * state.history * kPairCounts + kLastRun] = static_cast<float>(run);
   run = 0;
-  count_successor(state, last, item, kKeepFirst);
+  count_successor(state, last, item);
   if (before < 0) return;
   const int64_t row = pair_row(state, last, before);
   int64_t& key = state.context_keys[row - state.n_items];
@@ -65,14 +62,17 @@ void leave(const StreamState& state, int64_t user, int32_t item) {
     std::fill_n(state.context_items + row * state.n_successors, state.n_successors, -1);
     std::fill_n(state.context_counts + row * state.n_successors, state.n_successors, 0.0f);
   }
-  count_successor(state, row, item, kKeepSecond);
+  count_successor(state, row, item);
 }
 
-// Makes the item the first of the user's history, and returns whether it was there.
-bool bring_to_front(const StreamState& state, int64_t user, int32_t item) {
+// Moves the item to the front of the user's history, gives it the features of an event, and returns whether it was
+// there.
+bool bring_to_front(const StreamState& state, int64_t user, int32_t item, const float* features) {
   int32_t* items = state.pair_items + user * state.history * 2;
   double* times = state.pair_times + user * state.history;
   float* counts = state.pair_counts + user * state.history * kPairCounts;
+  const int64_t width = state.n_event_features;
+  float* of_events = state.pair_features + user * state.history * width;
   int64_t at = 0;
   while (at < state.history - 1 && items[2 * at] >= 0 && items[2 * at] != item) ++at;
   const bool found = items[2 * at] == item;
@@ -85,6 +85,8 @@ bool bring_to_front(const StreamState& state, int64_t user, int32_t item) {
   items[0] = item;
   items[1] = following;
   std::copy_n(kept, kPairCounts, counts);
+  std::copy_backward(of_events, of_events + at * width, of_events + (at + 1) * width);
+  std::copy_n(features, width, of_events);
   return found;
 }
 
@@ -118,7 +120,8 @@ Contexts contexts_of(const StreamState& state, int64_t user) {
   return found;
 }
 
-void remember(const StreamState& state, int64_t user, int32_t item, double time) {
+void remember(const StreamState& state, int64_t user, int32_t item, double time, const float* features) {
+  const StreamRates& rates = state.rates;
   const double events = state.clock[0];
   double* values = state.user_values + user * kUserValues;
   const int32_t last = state.pair_items[user * state.history * 2];
@@ -127,16 +130,16 @@ void remember(const StreamState& state, int64_t user, int32_t item, double time)
     values[kGap] = (time - state.clock[1]) / std::max(events, 1.0);
     values[kNovelty] = values[kRepeats] = 0.5;
   } else {
-    values[kGap] += kGapRate * (time - values[kLast] - values[kGap]);
-    values[kRepeats] += kUserRate * ((is_again ? 1.0 : 0.0) - values[kRepeats]);
+    values[kGap] += rates.average_rate * (time - values[kLast] - values[kGap]);
+    values[kRepeats] += rates.average_rate * ((is_again ? 1.0 : 0.0) - values[kRepeats]);
   }
   if (last >= 0) {
     double& repeats = values_of(state, last)[kItemRepeats];
-    repeats += kItemRate * ((is_again ? 1.0 : 0.0) - repeats);
+    repeats += rates.average_rate * ((is_again ? 1.0 : 0.0) - repeats);
     if (!is_again) leave(state, user, item);
   }
-  const bool is_known = bring_to_front(state, user, item);
-  if (!is_first) values[kNovelty] += kUserRate * ((is_known ? 0.0 : 1.0) - values[kNovelty]);
+  const bool is_known = bring_to_front(state, user, item, features);
+  if (!is_first) values[kNovelty] += rates.average_rate * ((is_known ? 0.0 : 1.0) - values[kNovelty]);
   if (!is_known) raise_level(state, item, kHalfLives, state.half_lives[1]);
   state.item_counts[item] += 1;
   float* pair = state.pair_counts + user * state.history * kPairCounts;
@@ -160,8 +163,8 @@ void remember(const StreamState& state, int64_t user, int32_t item, double time)
   state.clock[2] = time;
 }
 
-void receive(const StreamState& state, int64_t user, int32_t sender, double time) {
-  bring_to_front(state, user, sender);
+void receive(const StreamState& state, int64_t user, int32_t sender, double time, const float* features) {
+  bring_to_front(state, user, sender, features);
   float* pair = state.pair_counts + user * state.history * kPairCounts;
   state.pair_times[user * state.history] = time;
   pair[kUserEvents] = static_cast<float>(state.user_values[user * kUserValues + kEvents]);

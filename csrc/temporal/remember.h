@@ -18,9 +18,9 @@ struct Contexts {
 };
 Contexts contexts_of(const StreamState& state, int64_t user);
 
-void remember(const StreamState& state, int64_t user, int32_t item, double time);
+void remember(const StreamState& state, int64_t user, int32_t item, double time, const float* features);
 
 // Adds the sender of an event to the history of the user who received it.
-void receive(const StreamState& state, int64_t user, int32_t sender, double time);
+void receive(const StreamState& state, int64_t user, int32_t sender, double time, const float* features);
 
 }  // namespace sparsenet

@@ -13,11 +13,8 @@ namespace {
 
 // Columns of the features of a candidate: logarithms first, then flags and levels, then features of the user.
 constexpr int64_t kLogs = 15, kOfHistory = 15, kLevels = 18, kNext = 23, kWasLastReceived = 24, kOfUser = 25;
-constexpr int64_t kTable = 256;     // slots of the hash table of a query's candidates
-constexpr double kLowestLevel = 3;  // a count of 1 / 8 is level 0; counts below are not told apart
-constexpr RankerStep kStep = {0.05f, 0.01f, 0.9999f, 1e-4f};
-constexpr double kPrior = 100;  // candidates that a feature's mean and variance count as having seen, of variance 1
-constexpr int64_t kGrain = 16;  // queries of one task
+constexpr int64_t kTable = 2 * kMostCandidates;  // slots of the hash table of a query's candidates
+constexpr int64_t kGrain = 16;                   // queries of one task
 
 // The candidates of one query, their features and scores. Candidates have a fixed order: the history comes first.
 class Query {
@@ -25,10 +22,15 @@ class Query {
   Query(const StreamState& state, const StreamRanker& ranker)
       : state_(state),
         ranker_(ranker),
+        width_(state.n_features()),
         logs_(state.most_candidates() * kLogs),
-        features_(state.most_candidates() * kStreamFeatures),
+        features_(state.most_candidates() * width_),
         hidden_(state.most_candidates() * ranker.n_units),
-        scores_(state.most_candidates()) {
+        scores_(state.most_candidates()),
+        shift_(width_),
+        scale_(width_),
+        sums_(2 * width_),
+        taste_(state.n_item_features) {
     standardize();
   }
 
@@ -57,42 +59,43 @@ class Query {
   void describe(int64_t user, double time);
 
   // Adds the features to the moments, and computes the mean and the inverse standard deviation of each.
-  void count_features() const {
-    double sums[kStreamFeatures] = {}, squares[kStreamFeatures] = {};
+  void count_features() {
+    double *sums = sums_.data(), *squares = sums + width_;
+    std::fill_n(sums, 2 * width_, 0.0);
     for (int64_t c = 0; c < count_; ++c) {
-      const float* x = features_.data() + c * kStreamFeatures;
-      for (int64_t f = 0; f < kStreamFeatures; ++f) {
+      const float* x = features_.data() + c * width_;
+      for (int64_t f = 0; f < width_; ++f) {
         const double value = x[f];
         sums[f] += value;
         squares[f] += value * value;
       }
     }
-    for (int64_t f = 0; f < kStreamFeatures; ++f) {
+    for (int64_t f = 0; f < width_; ++f) {
       ranker_.moments[2 * f] += sums[f];
       ranker_.moments[2 * f + 1] += squares[f];
     }
-    ranker_.moments[2 * kStreamFeatures] += static_cast<double>(count_);
+    ranker_.moments[2 * width_] += static_cast<double>(count_);
   }
 
   void standardize() {
-    const double n = ranker_.moments[2 * kStreamFeatures] + kPrior;
-    for (int64_t f = 0; f < kStreamFeatures; ++f) {
+    const double n = ranker_.moments[2 * width_] + 1;  // as if one candidate of variance 1 had been there
+    for (int64_t f = 0; f < width_; ++f) {
       const double mean = ranker_.moments[2 * f] / n;
-      const double variance = (ranker_.moments[2 * f + 1] + kPrior) / n - mean * mean;
+      const double variance = (ranker_.moments[2 * f + 1] + 1) / n - mean * mean;
       shift_[f] = static_cast<float>(mean);
-      scale_[f] = static_cast<float>(1 / std::sqrt(std::max(variance, 1e-3)));
+      scale_[f] = static_cast<float>(1 / std::sqrt(std::max(variance, state_.rates.least_variance)));
     }
   }
 
   void scale_features() {
     for (int64_t c = 0; c < count_; ++c) {
-      float* x = features_.data() + c * kStreamFeatures;
-      for (int64_t f = 0; f < kStreamFeatures; ++f) x[f] = (x[f] - shift_[f]) * scale_[f];
+      float* x = features_.data() + c * width_;
+      for (int64_t f = 0; f < width_; ++f) x[f] = (x[f] - shift_[f]) * scale_[f];
     }
   }
 
   void compute_scores(const float* weights) {
-    kernels().ranker_forward(features_.data(), count_, kStreamFeatures, weights, ranker_.n_units, hidden_.data(),
+    kernels().ranker_forward(features_.data(), count_, width_, weights, ranker_.n_units, hidden_.data(),
                              scores_.data());
   }
 
@@ -104,8 +107,10 @@ class Query {
   void step(int64_t right, float* gradient, float* slope) {
     to_shares();
     scores_[right] -= 1;
-    kernels().ranker_step(features_.data(), hidden_.data(), scores_.data(), count_, kStreamFeatures, ranker_.n_units,
-                          kStep, ranker_.weights, ranker_.squares, gradient, slope);
+    const StreamRates& rates = state_.rates;
+    const RankerStep how = {static_cast<float>(rates.learning_rate), static_cast<float>(rates.negligible)};
+    kernels().ranker_step(features_.data(), hidden_.data(), scores_.data(), count_, width_, ranker_.n_units, how,
+                          ranker_.weights, ranker_.squares, gradient, slope);
   }
 
   // Returns the rank of a candidate, from 1; ties go to the earlier one.
@@ -154,24 +159,28 @@ class Query {
     for (int64_t s = 0; s < state_.n_successors; ++s) {
       if (items[s] < 0) continue;
       float* x = logs_.data() + find(items[s]) * kLogs + column;
-      x[0] = 16.0f * counts[s];
-      if (has_shares) x[1] = 32.0f * (counts[s] / (total + 1.0f));
+      x[0] = counts[s];
+      if (has_shares) x[1] = counts[s] / (total + 1.0f);
     }
     return total;
   }
 
-  double level(double own, double half_life) const {
-    return std::max(0.0, own - state_.clock[0] / half_life + kLowestLevel);
-  }
+  double level(double own, double half_life) const { return std::max(0.0, own - state_.clock[0] / half_life); }
+
+  // Writes the features of items and events behind the others: of the candidate, and times the mean of the history;
+  // of the user's latest event with the candidate, and of the latest event of all.
+  void add_given_features(int64_t user);
 
   const StreamState& state_;
   const StreamRanker& ranker_;
+  int64_t width_;
   int64_t count_ = 0, own_ = 0;
   Contexts contexts_ = {-1, -1, -1};
   int16_t table_[kTable] = {};
   int32_t candidates_[kMostCandidates] = {};
-  std::vector<float> logs_, features_, hidden_, scores_;
-  float shift_[kStreamFeatures] = {}, scale_[kStreamFeatures] = {};
+  std::vector<float> logs_, features_, hidden_, scores_, shift_, scale_;
+  std::vector<double> sums_;
+  std::vector<float> taste_;  // the mean of the item features of the history
 };
 
 float log2_plus(double x) { return static_cast<float>(std::log2(1.0 + x)); }
@@ -184,9 +193,9 @@ void Query::describe(int64_t user, double time) {
   const int64_t first_pair = user * state_.history;
   const int32_t following = own_ > 0 ? state_.pair_items[2 * first_pair + 1] : -1;
   std::fill_n(logs_.data(), count_ * kLogs, 0.0f);
-  std::fill_n(features_.data(), count_ * kStreamFeatures, 0.0f);
+  std::fill_n(features_.data(), count_ * width_, 0.0f);
   for (int64_t c = 0; c < count_; ++c) {
-    float *log = logs_.data() + c * kLogs, *x = features_.data() + c * kStreamFeatures;
+    float *log = logs_.data() + c * kLogs, *x = features_.data() + c * width_;
     const int64_t item = candidates_[c];
     const double* values = state_.item_values + item * kItemValues;
     if (c < own_) {
@@ -237,8 +246,28 @@ void Query::describe(int64_t user, double time) {
     own[10] = 1;
   }
   for (int64_t c = 0; c < count_; ++c) {
-    std::copy_n(logs_.data() + c * kLogs, kLogs, features_.data() + c * kStreamFeatures);
-    std::copy_n(own, kStreamFeatures - kOfUser, features_.data() + c * kStreamFeatures + kOfUser);
+    std::copy_n(logs_.data() + c * kLogs, kLogs, features_.data() + c * width_);
+    std::copy_n(own, kStreamFeatures - kOfUser, features_.data() + c * width_ + kOfUser);
+  }
+  if (width_ > kStreamFeatures) add_given_features(user);
+}
+
+void Query::add_given_features(int64_t user) {
+  const int64_t n_item = state_.n_item_features, n_event = state_.n_event_features;
+  const float* events = state_.pair_features + user * state_.history * n_event;
+  std::fill_n(taste_.data(), n_item, 0.0f);
+  for (int64_t c = 0; c < own_; ++c)
+    for (int64_t f = 0; f < n_item; ++f) taste_[f] += state_.item_features[candidates_[c] * n_item + f];
+  for (int64_t f = 0; f < n_item; ++f) taste_[f] /= static_cast<float>(std::max<int64_t>(own_, 1));
+  for (int64_t c = 0; c < count_; ++c) {
+    float* x = features_.data() + c * width_ + kStreamFeatures;
+    const float* of_item = state_.item_features + candidates_[c] * n_item;
+    for (int64_t f = 0; f < n_item; ++f) {
+      x[f] = of_item[f];
+      x[n_item + f] = of_item[f] * taste_[f];
+    }
+    if (c < own_) std::copy_n(events + c * n_event, n_event, x + 2 * n_item);
+    if (own_ > 0) std::copy_n(events, n_event, x + 2 * n_item + n_event);
   }
 }
 
@@ -246,7 +275,7 @@ void Query::describe(int64_t user, double time) {
 
 void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEvents events, bool mutual,
                   int64_t refresh, int64_t* out_ranks) {
-  const int64_t size = (kStreamFeatures + 2) * ranker.n_units;
+  const int64_t size = (state.n_features() + 2) * ranker.n_units;
   std::vector<float> gradient(size), slope(ranker.n_units), frozen(size);
   Query query(state, ranker);
   if (events.n > 0 && state.clock[0] == 0) state.clock[1] = events.times[0];
@@ -273,9 +302,10 @@ void learn_stream(const StreamState& state, const StreamRanker& ranker, StreamEv
       query.step(right, gradient.data(), slope.data());
     }
     for (int64_t e = first; e < end; ++e) {
-      remember(state, events.users[e], events.items[e], events.times[e]);
+      const float* features = events.features + e * state.n_event_features;
+      remember(state, events.users[e], events.items[e], events.times[e], features);
       if (mutual && events.users[e] != events.items[e])
-        receive(state, events.items[e], events.users[e], events.times[e]);
+        receive(state, events.items[e], events.users[e], events.times[e], features);
     }
   }
 }

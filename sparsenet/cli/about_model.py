@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.cli import log_commands, table_commands
+from sparsenet.cli import log_commands, stream_commands, table_commands
 from sparsenet.cli.reporting import count
 from sparsenet.cli.results import best_epoch
 from sparsenet.cli.runs import unfinished
@@ -18,7 +18,7 @@ from sparsenet.engines.network.model import Network
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.loading import CLASSES, load
+from sparsenet.estimators.loading import CLASSES, WINGS, load
 from sparsenet.estimators.recommender import Recommender
 from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
@@ -36,6 +36,8 @@ def collect(path: Path) -> dict[str, Any]:
     model, metadata = load(path), storage.metadata(path)
     if isinstance(model, Recommender):
         return log_commands.about(model, path, choices_of(model))
+    if metadata["model"] in WINGS:
+        return stream_commands.about(model, path)
     about: Callable[[Any, Mapping[str, Any]], dict[str, Any]] = {
         ExtremeClassifier: _about_network,
         TreeClassifier: _about_tree,
@@ -153,7 +155,7 @@ def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str,
     return {
         "features": len(model.fitted_.vocabulary),
         "weights": weights.n_weights,
-        "precision": "8 bits" if method == "linear" else _precision(compact=weights.compact),
+        "precision": "8 bits" if method == "linear" else _precision(compact=weights.compact or method == "blend"),
         "points": model.n_texts_,
         "columns": model.columns_,
         "validation": None if model.validation_score_ is None else {"P@1": model.validation_score_},
@@ -180,6 +182,8 @@ def describe(found: Mapping[str, Any]) -> str:
     """Lay out a report for people."""
     if found["kind"] == Recommender.__name__:
         return log_commands.describe_model(found)
+    if found["kind"] in WINGS:
+        return stream_commands.describe_model(found)
     if found["kind"] == TableClassifier.__name__:
         return table_commands.describe_model(found)
     noun = "text" if found["kind"] == TextClassifier.__name__ else "point"

@@ -71,16 +71,22 @@ def train(given: SimpleNamespace) -> None:
 
     The kind of model depends on the file. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a
     linear model or a blend, by the number of texts and labels, or by held-out texts. --target without --text trains on
-    a table with mixed columns. --user and --item train a recommender on a log. --method chooses another model.
+    a table with mixed columns. --user and --item train a recommender on a log, and with --method next-item a model that
+    learns from each event. --method chooses another model.
 
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is
     not saved, and the previous model stays.
     """
-    from sparsenet.cli import log_commands, point_training, table_commands, text_sources, text_training
+    from sparsenet.cli import log_commands, point_training, stream_commands, table_commands, text_sources, text_training
     from sparsenet.core.progress import shown_by_default
 
     with shown_by_default(given.progress):
-        if usage.is_log(given):
+        if usage.is_stream(given):
+            usage.check_train(given, "stream")
+            usage.check_log_format(given.format, "format")
+            summary = stream_commands.train(given, usage.parameters(given, "stream"))
+            describe = stream_commands.describe_training
+        elif usage.is_log(given):
             usage.check_train(given, "log")
             usage.check_log_format(given.format, "format")
             summary = log_commands.train(given, usage.parameters(given))
@@ -114,11 +120,26 @@ def evaluate(given: SimpleNamespace) -> None:
     up to 1,000 labels also precision, recall and F1 of each label.
 
     A recommender is measured on a later log of its users: P@1, and recall@k, nDCG@k, MRR@k, coverage@k and
-    popularity bias, also @20.
+    popularity bias, also @20. A model of a stream predicts each event of a later log, and learns it before the next:
+    MRR, recall@1 and recall@10 among all items.
     """
-    from sparsenet.cli import log_commands, models, point_commands, results, table_commands, text_commands, text_sources
+    from sparsenet.cli import (
+        log_commands,
+        models,
+        point_commands,
+        results,
+        stream_commands,
+        table_commands,
+        text_commands,
+        text_sources,
+    )
 
-    if models.is_log_model(given.model):
+    if models.is_stream_model(given.model):
+        usage.check_options("evaluate", given, "stream")
+        usage.check_log_format(given.format, "format")
+        found = stream_commands.evaluate(given)
+        words = stream_commands.describe_measures(found)
+    elif models.is_log_model(given.model):
         usage.check_options("evaluate", given, "log")
         usage.check_log_format(given.format, "format")
         found = log_commands.evaluate(given)
@@ -144,13 +165,26 @@ def predict(given: SimpleNamespace) -> None:
     """Predict the best labels of each point or text, in the order of the input and in constant memory.
 
     A recommender reads the name of a user on each line, baskets with --baskets, or a log of new users from a table.
-    Unknown users get the most popular items.
+    Unknown users get the most popular items. A model of a stream reads the names of users, too.
     """
-    from sparsenet.cli import log_commands, models, point_commands, table_commands, text_commands, text_sources
+    from sparsenet.cli import (
+        log_commands,
+        models,
+        point_commands,
+        stream_commands,
+        table_commands,
+        text_commands,
+        text_sources,
+    )
     from sparsenet.data.errors import EmptyFileError
 
     try:
-        if models.is_log_model(given.model):
+        if models.is_stream_model(given.model):
+            usage.check_options("predict", given, "stream")
+            if given.input_format not in ("auto", "lines"):
+                usage.refuse("input_format", "a model of a stream reads the name of a user on each line: leave it out")
+            answers = stream_commands.predict(given)
+        elif models.is_log_model(given.model):
             usage.check_options("predict", given, "log")
             usage.check_log_format(given.input_format, "input_format", "lines")
             answers = log_commands.predict(given)

@@ -18,12 +18,20 @@ OF_NETWORKS = frozenset({"network", "blend"})
 OF_BLENDS = frozenset({"blend", "bare-blend"})
 OF_POINTS = frozenset({"points", "tree"}) | OF_NETWORKS | OF_BLENDS
 OF_LOGS = frozenset({"log"})
+OF_STREAMS = frozenset({"stream"})
 OF_TABLES = frozenset({"table"})
 OF_CLASSIFIERS = OF_TEXT | OF_POINTS
-EVERY = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
+NOT_OF_STREAMS = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
+EVERY = NOT_OF_STREAMS | OF_STREAMS
 #: The methods for sparse points. The first one is the default.
 POINT_METHODS = ("blend", "network", "tree")
-NOUNS = {"text": "text model", "tree": "tree", "log": "recommender", "table": "model of a table"}
+NOUNS = {
+    "text": "text model",
+    "tree": "tree",
+    "log": "recommender",
+    "stream": "model of a stream",
+    "table": "model of a table",
+}
 
 
 @dataclass(frozen=True)
@@ -83,14 +91,18 @@ class CommandOption:
             return None
         if kind == "bare-blend" and "blend" in self.kinds:
             return "is for the network, which --no-network leaves out"
-        reason = self.refusals.get(kind) or (kind not in ("text", "log", "table") and self.refusals.get("points"))
+        reason = self.refusals.get(kind) or (
+            kind not in ("text", "log", "stream", "table") and self.refusals.get("points")
+        )
         if reason:
             return reason
-        if self.kinds == OF_LOGS:
+        if self.kinds == OF_STREAMS:
+            return "is for streams of events: --method next-item"
+        if self.kinds in (OF_LOGS, OF_LOGS | OF_STREAMS) and kind != "stream":
             return "is for logs of interactions, which train tells by --user and --item"
         if self.kinds == OF_TABLES:
             return "is for tables with mixed columns, which train tells by --target without --text"
-        if kind in ("log", "table"):
+        if kind in ("log", "stream", "table"):
             return f"has no effect on a {NOUNS[kind]}: leave it out"
         methods = [method for method in POINT_METHODS if method in self.kinds]
         if kind == "text":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,10 +35,9 @@ def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, An
     refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid})
     storage.prepare(given.model)
     clock, model, path = Clock(), Recommender(**parameters), os.fspath(given.data)
-    by_position = text_format(path) in (None, "csv", "tsv") and given.format != "jsonl"
     try:
         with memory_for(f"training on the log {name_of(path)}"):
-            model.fit(path, **columns_of(given, by_position=by_position), **file_of(given))
+            model.fit(path, **columns_of(given, by_position=is_by_position(given)), **file_of(given))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(nothing_saved(given.model)) from None
     save(model, given.model)
@@ -50,6 +49,11 @@ def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, An
         except KeyboardInterrupt:
             raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
     return summary
+
+
+def is_by_position(given: SimpleNamespace) -> bool:
+    """Return whether numbers may be positions: the file is CSV or TSV."""
+    return text_format(os.fspath(given.data)) in (None, "csv", "tsv") and given.format != "jsonl"
 
 
 def columns_of(given: SimpleNamespace, *, by_position: bool) -> dict[str, Any]:
@@ -65,14 +69,14 @@ def file_of(given: SimpleNamespace, format_option: str = "format") -> dict[str, 
     return {"format": format} | {name: getattr(given, name) for name in ("quotes", "delimiter", "encoding", "decimal")}
 
 
-def describe_training(summary: Mapping[str, Any]) -> str:
+def describe_training(summary: Mapping[str, Any], measures: Callable[[Mapping[str, Any]], str] | None = None) -> str:
     """Put the summary of a training run into words."""
     lines = [
         ", ".join(count(summary[f"{noun}s"], noun) for noun in ("user", "item", "event")),
         f"{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, {summary['backend']} kernels)",
     ]
     if "valid" in summary:
-        lines.append(describe_measures(summary["valid"]))
+        lines.append((measures or describe_measures)(summary["valid"]))
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
 
 
@@ -122,8 +126,8 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
         skipped.report(given.data, "they are blank")
         return
     found = model.recommend(history=os.fspath(given.data), **how, **file_of(given, "input_format"))
-    answers = _grouped(found, "user")
-    yield from (_line(given.format, own, user) for user, own in answers.items())
+    answers = grouped(found, "user")
+    yield from (answer_line(given.format, own, user) for user, own in answers.items())
 
 
 def _items(model: Recommender, value: str | None, given: SimpleNamespace) -> list[Any] | None:
@@ -132,10 +136,10 @@ def _items(model: Recommender, value: str | None, given: SimpleNamespace) -> lis
         return None
     kind = model.items_.dtype.kind
     if not os.path.isfile(value):
-        return [_name(part, kind, "the list", 1) for part in value.split(given.delimiter or ",")]
+        return [read_name(part, kind, "the list", 1) for part in value.split(given.delimiter or ",")]
     with open_source(value) as source:
         lines = skip_blank(text_lines(source, blocks=line_blocks(source, may_be_empty=True)), SkippedLines().add)
-        return [_name(line.text, kind, source.name, line.number) for line in lines]
+        return [read_name(line.text, kind, source.name, line.number) for line in lines]
 
 
 def _for_users(
@@ -149,11 +153,11 @@ def _for_users(
     """Yield the items for the users whose names are on lines; unknown users get popular items."""
     if model.users_ is None:
         raise ValueError(f"{given.model} keeps no names of users: pass a log of what they took, or --baskets")
-    users = [_name(text, model.users_.dtype.kind, path, number) for text, number in lines]
-    answers = _grouped(model.recommend(sorted(set(users)), unknown="popular", **how), "user")
+    users = [read_name(text, model.users_.dtype.kind, path, number) for text, number in lines]
+    answers = grouped(model.recommend(sorted(set(users)), unknown="popular", **how), "user")
     if n_unknown := int((find(model.users_, users, "users")[0] < 0).sum()):
         say(f"{count(n_unknown, 'user')} not in the training log: they get the most popular items")
-    yield from (_line(given.format, answers.get(user, []), user) for user in users)
+    yield from (answer_line(given.format, answers.get(user, []), user) for user in users)
 
 
 def _for_baskets(
@@ -166,16 +170,16 @@ def _for_baskets(
 ) -> Iterator[str]:
     """Yield the items for the baskets on lines, and count unknown items, so that one warning covers all batches."""
     kind, delimiter = model.items_.dtype.kind, given.delimiter or ","
-    baskets = [[_name(part, kind, path, number) for part in text.split(delimiter)] for text, number in lines]
+    baskets = [[read_name(part, kind, path, number) for part in text.split(delimiter)] for text, number in lines]
     numbers, names = find(model.items_, [name for basket in baskets for name in basket], "items")
     unknown.add(names[numbers < 0], len(names))
     left = set(names[numbers < 0].tolist())
     known = [[name for name in basket if name not in left] for basket in baskets]
-    answers = _grouped(model.recommend_for(known, **how), "basket")
-    yield from (_line(given.format, answers.get(i, [])) for i in range(len(baskets)))
+    answers = grouped(model.recommend_for(known, **how), "basket")
+    yield from (answer_line(given.format, answers.get(i, [])) for i in range(len(baskets)))
 
 
-def _name(text: str, kind: str, path: str, number: int) -> Any:
+def read_name(text: str, kind: str, path: str, number: int) -> Any:
     """Return the user or item named on a line, as a number if the names of the model are numbers."""
     text = text.strip()
     if kind == "O" and text:
@@ -187,7 +191,7 @@ def _name(text: str, kind: str, path: str, number: int) -> Any:
         raise DataError(path, number, f"expected {wanted}, found {quoted(text)}") from None
 
 
-def _grouped(found: Mapping[str, Any], by: str) -> dict[Any, list[tuple[Any, float]]]:
+def grouped(found: Mapping[str, Any], by: str) -> dict[Any, list[tuple[Any, float]]]:
     """Return the items and scores of each user or basket, in their order."""
     answers: dict[Any, list[tuple[Any, float]]] = {}
     for owner, item, score in zip(*(found[name].tolist() for name in (by, "item", "score")), strict=True):
@@ -195,7 +199,7 @@ def _grouped(found: Mapping[str, Any], by: str) -> dict[Any, list[tuple[Any, flo
     return answers
 
 
-def _line(format: str, answers: list[tuple[Any, float]], user: Any = None) -> str:
+def answer_line(format: str, answers: list[tuple[Any, float]], user: Any = None) -> str:
     """Format the recommendations for a user or a basket as a JSON object, or as fields separated by tabs."""
     if format == "jsonl":
         own = {} if user is None else {"user": user}

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sparsenet import storage
+from sparsenet.cli import stream_commands
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
 from sparsenet.estimators.loading import load
@@ -30,6 +31,11 @@ def is_log_model(path: Path) -> bool:
     return bool(storage.metadata(path).get("model") == Recommender.__name__)
 
 
+def is_stream_model(path: Path) -> bool:
+    """Return whether a directory contains a model of a stream; raise a ModelError if it contains no model."""
+    return bool(storage.metadata(path).get("model") == stream_commands.KIND)
+
+
 def is_table_model(path: Path) -> bool:
     """Return whether a directory contains a model of a table; raise a ModelError if it contains no model."""
     return bool(storage.metadata(path).get("model") == TableClassifier.__name__)
@@ -39,6 +45,8 @@ def why_not_compressed(path: Path) -> str:
     """Explain why `compress` rejects a model of sparse points."""
     if is_log_model(path):
         return f"{path} is a recommender; only text models are compressed"
+    if is_stream_model(path):
+        return f"{path} is a model of a stream; only text models are compressed"
     if is_table_model(path):
         return f"{path} is a model of a table; only text models are compressed"
     if isinstance(load_point_model(path), TreeClassifier):

@@ -9,12 +9,14 @@ from typing import Any
 from sparsenet.cli import option_values as check
 from sparsenet.cli.command_option import (
     EVERY,
+    NOT_OF_STREAMS,
     NOUNS,
     OF_BLENDS,
     OF_CLASSIFIERS,
     OF_LOGS,
     OF_NETWORKS,
     OF_POINTS,
+    OF_STREAMS,
     OF_TABLES,
     OF_TEXT,
     CommandOption,
@@ -28,6 +30,7 @@ from sparsenet.cli.option_values import MAX_INT, one_of
 POINTS = "Sparse points"
 TABLES = "CSV and other tables of text"
 LOGS = "Log of interactions (--user and --item)"
+STREAMS = "Stream of events (--method next-item)"
 MIXED = "Tables with mixed columns (--target without --text)"
 TEXT = "Raw text (--method linear, network, blend or auto)"
 NETWORKS = "Network of sparse points (--method network or blend)"
@@ -65,9 +68,11 @@ _points: dict[str, Any] = {"panel": POINTS, "kinds": OF_POINTS}
 _text: dict[str, Any] = {"panel": TEXT, "kinds": OF_TEXT}
 _table: dict[str, Any] = {"panel": TABLES, "kinds": OF_TEXT, "refusals": NOT_FOR_POINTS}
 _labelled: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_TABLES}
-_delimited: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_LOGS | OF_TABLES}
+_delimited: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_LOGS | OF_STREAMS | OF_TABLES}
 _mixed: dict[str, Any] = {"panel": MIXED, "kinds": OF_TABLES}
 _log: dict[str, Any] = {"panel": LOGS, "kinds": OF_LOGS}
+_events: dict[str, Any] = {"panel": LOGS, "kinds": OF_LOGS | OF_STREAMS}
+_stream: dict[str, Any] = {"panel": STREAMS, "kinds": OF_STREAMS}
 _network: dict[str, Any] = {"panel": NETWORKS, "kinds": OF_NETWORKS}
 _blend: dict[str, Any] = {"panel": TREES, "kinds": OF_BLENDS}
 _limit: dict[str, Any] = {"panel": MACHINE, "kinds": OF_NETWORKS | OF_TEXT}
@@ -86,10 +91,7 @@ def table() -> tuple[CommandOption, ...]:
             "model", "MODEL", "Directory of a trained model.", commands=("evaluate", "predict", "compress"), **_argument
         ),
         path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True, kinds=EVERY),
-        path(
-            "data", "TEST", "Labelled points or text, in any format that train reads.", commands=("evaluate",),
-            **_argument,
-        ),
+        path("data", "TEST", "Labelled data, in any format that train reads.", commands=("evaluate",), **_argument),
         path(
             "data", "[FILE|-]", "Points or text, with or without labels; - reads stdin.", commands=("predict",),
             argument=True, default=Path("-"), kinds=EVERY,
@@ -108,22 +110,19 @@ def table() -> tuple[CommandOption, ...]:
             "valid", "FILE", "Labelled data for validation. A network is measured after each epoch, and its best epoch "
             "is kept. Other models are measured once, after training.", kinds=EVERY,
         ),
-        path(
-            "valid", "FILE", "Labelled text that training has not seen, to measure the loss of accuracy.",
-            commands=("compress",),
-        ),
+        path("valid", "FILE", "Labelled text that training has not seen, to measure on.", commands=("compress",)),
         path("output", "DIR", "Directory to save the smaller model in.", commands=("compress",), shown="MODEL itself"),
         CommandOption(
             "method", "METHOD", "Text: auto, linear, network or blend. Sparse points: blend, network or tree. A blend "
             "combines a tree, a network and nearest neighbors. Tables with mixed columns: table, or one of boosting, "
-            "linear, blend, network and tree.",
+            "linear, blend, network and tree. Log: next-item learns from each event what a user takes next.",
             shown="auto for text, by the number of texts and labels; blend for sparse points; the best for a table",
-            check=one_of("auto", "linear", "network", "tree", "blend", "boosting", "table"), sets="method",
-            kinds=OF_CLASSIFIERS | OF_TABLES,
+            check=one_of("auto", "linear", "network", "tree", "blend", "boosting", "table", "next-item"),
+            sets="method", kinds=OF_CLASSIFIERS | OF_STREAMS | OF_TABLES,
         ),
         CommandOption(
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
-            default="1,3,5", check=check.ranks, kinds=EVERY,
+            default="1,3,5", check=check.ranks, kinds=NOT_OF_STREAMS,
         ),
         number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5, kinds=EVERY),
         *(
@@ -194,7 +193,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         number(
             "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
-            sets="random_state", kinds=EVERY,
+            sets="random_state", kinds=NOT_OF_STREAMS,
         ),
         flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info"), default=False, kinds=EVERY),
         # --- sparse points ---
@@ -261,19 +260,19 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','.", shown="a point",
-            commands=READING[:3], check=one_of(".", ","), **_delimited | {"kinds": OF_LOGS | OF_TABLES},
+            commands=READING[:3], check=one_of(".", ","), **_delimited | {"kinds": OF_LOGS | OF_STREAMS | OF_TABLES},
         ),
         # --- logs of interactions ---
         CommandOption(
             "user", "COLUMN", "Column of the users; it makes the file a log, which trains a recommender. Its name, or "
-            "its position from 0 in CSV and TSV without a header.", shown="user, if --item is given", **_log,
+            "its position from 0 in CSV and TSV without a header.", shown="user, if --item is given", **_events,
         ),
         CommandOption(
-            "item", "COLUMN", "Column of the items: its name or position.", shown="item, if --user is given", **_log
+            "item", "COLUMN", "Column of the items: its name or position.", shown="item, if --user is given", **_events
         ),
         CommandOption(
             "time", "COLUMN", "Column of the times: ISO dates and times, or numbers.",
-            shown="the column time or timestamp, if present", **_log,
+            shown="the column time or timestamp, if present", **_events,
         ),
         CommandOption(
             "weight", "COLUMN", "Column of amounts, such as plays or ratings. Rows with 0 are left out. A held-out "
@@ -292,10 +291,7 @@ def table() -> tuple[CommandOption, ...]:
             "baskets", "Each line is a basket: names of items, separated by commas or --delimiter.",
             commands=("predict",), default=False, **_log,
         ),
-        flag(
-            "include_seen", "Also recommend items that a user already has.", commands=("evaluate", "predict"),
-            default=False, **_log,
-        ),
+        flag("include_seen", "Also recommend known items.", commands=("evaluate", "predict"), default=False, **_log),
         CommandOption(
             "only", "ITEMS", "Recommend only these items: a file with a name on each line, or names separated by "
             "commas or --delimiter.", commands=("predict",), shown="all items", **_log,
@@ -304,6 +300,11 @@ def table() -> tuple[CommandOption, ...]:
             "exclude", "ITEMS", "Never recommend these items; as for --only.", commands=("predict",), shown="none",
             **_log,
         ),
+        # --- streams of events ---
+        flag("sort", "Sort the events by time.", commands=("train", "evaluate"), default=False, **_stream),
+        number("history", 1, 48, "Distinct items remembered of each user.", shown="20", sets="history", **_stream),
+        number("refresh", 1, MAX_INT, "Learn from a state up to N events old.", shown="1", sets="refresh", **_stream),
+        flag("mutual", "Users and items are the same things.", default=None, sets="mutual", **_stream),
         # --- tables with mixed columns ---
         CommandOption(
             "types", "NAME=TYPE,...", "Correct the inferred types of columns: number, category, categories, date, "
@@ -349,7 +350,7 @@ def table() -> tuple[CommandOption, ...]:
             refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
         ),
         flag(
-            "compact", "Save the model in about half the space, in 8 and 16 bits.", default=False, panel=NETWORKS,
+            "compact", "Save a network in 8 bits, in a quarter of the space.", default=False, panel=NETWORKS,
             kinds=OF_NETWORKS | OF_BLENDS,
             refusals={
                 "text": "use sparsenet compress to make a text model smaller",

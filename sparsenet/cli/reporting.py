@@ -42,6 +42,7 @@ _OPTIONS = {
     r"\bnormalize='(\w+)'": r"--normalize \1",
     r"\b(user|item|time|weight)=('[^']*' is not a column)": r"--\1 \2",
     r"\bpass split='random'": "add --split random",
+    r"\bpass sort=True": "pass --sort",
     r"\(keep_users=False\)": "(--no-keep-users)",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }

@@ -32,11 +32,12 @@ def check_options(command: str, given: SimpleNamespace, kind: str) -> None:
                 refuse(option.name, f"needs --valid, {option.needs_valid}")
 
 
-def parameters(given: SimpleNamespace) -> dict[str, Any]:
-    """Return the parameters of the classifier that the options of `train` set."""
-    found = {option.sets: getattr(given, option.name) for option in options_of("train") if option.sets}
-    found = {str(name): value for name, value in found.items() if value is not None}
-    if found.get("method") == "table":
+def parameters(given: SimpleNamespace, kind: str | None = None) -> dict[str, Any]:
+    """Return the parameters of the model that the options of `train` set, for all kinds or one."""
+    own = [option for option in options_of("train") if option.sets and (kind is None or kind in option.kinds)]
+    found = {str(option.sets): getattr(given, option.name) for option in own}
+    found = {name: value for name, value in found.items() if value is not None}
+    if found.get("method") in ("table", "next-item"):
         del found["method"]
     return found | ({"char_ngrams": None} if found.get("char_ngrams") == "none" else {})
 
@@ -63,6 +64,11 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
     check_options("train", given, kind)
     if kind == "bare-blend" and given.neighbors == 0:
         refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
+
+
+def is_stream(given: SimpleNamespace) -> bool:
+    """Return whether `train` reads a stream of events."""
+    return bool(given.method == "next-item")
 
 
 def is_log(given: SimpleNamespace) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import Any, TypeAlias
 
 from sparsenet import storage
@@ -23,8 +24,13 @@ CLASSES: dict[object, type[Model]] = {
     kind.__name__: kind
     for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender)
 }
-#: How to load models of the kinds that `load` does not know, by the name in the manifest.
-OTHER_LOADS = {name: f"sparsenet.temporal.{name}.load" for name in ("NextItem", "TemporalLinkPredictor")}
+#: Packages of the optional wings' classes, by the name in the manifest: nothing imports a wing before it is needed.
+WINGS = dict.fromkeys(("NextItem", "TemporalLinkPredictor"), "sparsenet.temporal")
+
+
+def class_of_wing(kind: str) -> Any:
+    """Import an optional wing, and return its class of this name."""
+    return getattr(import_module(WINGS[kind]), kind)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -37,7 +43,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender, ClassifierPipeline
+    ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender,
+    ClassifierPipeline, sparsenet.temporal.NextItem, sparsenet.temporal.TemporalLinkPredictor
 
     Raises
     ------
@@ -59,9 +66,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelError(f"{path}: {NO_MODEL}")
     if kind == KIND:
         return ClassifierPipeline.load(path)
-    if isinstance(kind, str) and kind in OTHER_LOADS:
-        raise ModelError(f"{path}: this is a model of the kind {kind!r}: {OTHER_LOADS[kind]} loads it")
+    if isinstance(kind, str) and kind in WINGS:
+        return class_of_wing(kind).load(path)
     if not isinstance(kind, str) or kind not in CLASSES:
-        *others, last = CLASSES
-        raise ModelError(f"{path}: this is a model of the kind {kind!r}, not {', '.join(map(str, others))} or {last}")
+        *others, last = map(str, [*CLASSES, *WINGS])
+        raise ModelError(f"{path}: this is a model of the kind {kind!r}, not {', '.join(others)} or {last}")
     return CLASSES[kind].load(path)

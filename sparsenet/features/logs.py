@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,8 +30,8 @@ AUTO = "auto"
 class LogColumns:
     """Names of the columns of a log; `time` and `weight` may be None, and `time` may be "auto".
 
-    With `by_position`, the names are positions in a CSV or TSV file without a header. `file` is how the training log
-    was read, for further files.
+    `features` are further columns. With `by_position`, the names are positions in a CSV or TSV file without a header.
+    `file` is how the training log was read, for further files.
     """
 
     user: str = "user"
@@ -40,12 +40,15 @@ class LogColumns:
     weight: str | None = None
     by_position: bool = False
     file: LearntFile = NO_FILE
+    features: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, user: Any, item: Any, time: Any, weight: Any) -> LogColumns:
+    def of(cls, user: Any, item: Any, time: Any, weight: Any, features: Sequence[Any] = ()) -> LogColumns:
         """Check the names of columns, or their positions, which all must be then."""
-        names, by_position = check_columns({"user": user, "item": item, "time": time, "weight": weight})
-        return cls(**names, by_position=by_position)
+        own = {"user": user, "item": item, "time": time, "weight": weight}
+        further = {f"event_features[{i}]": name for i, name in enumerate(features)}
+        names, by_position = check_columns(own | further)
+        return cls(**{name: names[name] for name in own}, by_position=by_position, features=tuple(map(str, features)))
 
     def like_training(self, log: Any, file: LogFile) -> LogFile:
         """Return how to read a file: as the training file was read, unless `file` has other options."""
@@ -62,19 +65,21 @@ class LogColumns:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields in types of JSON."""
-        return {**vars(self), "file": self.file.as_json()}
+        return {**vars(self), "file": self.file.as_json(), "features": list(self.features)}
 
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> LogColumns:
         """Check the result of `as_json`, also of older models, which have no file."""
-        columns = cls(**{**found, "file": LearntFile.of_json(found.get("file"))})
-        cls.of(columns.user, columns.item, columns.time, columns.weight)
+        further = {"file": LearntFile.of_json(found.get("file")), "features": tuple(found.get("features", ()))}
+        columns = cls(**{**found, **further})
+        cls.of(columns.user, columns.item, columns.time, columns.weight, columns.features)
         boolean("by_position", columns.by_position)
         return columns
 
     def names(self) -> dict[str, str | None]:
         """Return the columns by argument."""
-        return {"user": self.user, "item": self.item, "time": self.time, "weight": self.weight}
+        own = {"user": self.user, "item": self.item, "time": self.time, "weight": self.weight}
+        return own | {f"event_features[{i}]": name for i, name in enumerate(self.features)}
 
     def given(self) -> dict[str, str]:
         """Return the arguments by the name of their column, without a time that is yet to be found."""
@@ -95,7 +100,9 @@ class LogColumns:
         return replace(self, time=time)
 
 
-def check_columns(columns: dict[str, Any], optional: tuple[str, ...] = ("time", "weight")) -> tuple[dict[str, Any], bool]:
+def check_columns(
+    columns: dict[str, Any], optional: tuple[str, ...] = ("time", "weight")
+) -> tuple[dict[str, Any], bool]:
     """Check the columns of arguments, names or positions; return them as strings, and whether they are positions."""
     columns, time = dict(columns), columns.get("time")
     for argument, name in columns.items():

@@ -32,7 +32,12 @@ class EventLog:
         Distinct: int64, or objects of str.
     columns : LogColumns
         The columns that were read.
+    frame : Frame
+        The log as read, with all columns.
+    rows : ndarray of shape (n,), int64
+        The row of each event in the frame.
     features : ndarray of shape (n, f), float32
+        The numbers of further columns, if wanted.
     """
 
     users: I32
@@ -41,6 +46,8 @@ class EventLog:
     user_names: NDArray[Any]
     item_names: NDArray[Any]
     columns: LogColumns
+    frame: Frame
+    rows: I64
     features: F32
 
     def __len__(self) -> int:
@@ -86,21 +93,19 @@ def read_events(
     users, user_names = encode_names(frame, columns.user)
     items, item_names = encode_names(frame, columns.item)
     times = n_events + np.arange(len(frame), dtype=np.float64)
-    order: I64 | slice = slice(None)
+    order: I64 = np.arange(len(frame))
     if columns.time is not None:
         times = read_times(frame, columns.time)
         row = first_unusable(times)
         if row is not None:  # differences of such times would overflow
             raise frame.error(unusable(times[row], f"in column {columns.time!r}"), row)
-        order = np.argsort(times, kind="stable") if sort else slice(None)
+        order = np.argsort(times, kind="stable") if sort else order
         _check_order(frame, columns.time, times, order, newest, sort=sort)
     numbers = read_features(frame, features)[order]
-    return EventLog(users[order], items[order], times[order], user_names, item_names, columns, numbers)
+    return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order, numbers)
 
 
-def _check_order(
-    frame: Frame, column: str, times: F64, order: I64 | slice, newest: float | None, *, sort: bool
-) -> None:
+def _check_order(frame: Frame, column: str, times: F64, order: I64, newest: float | None, *, sort: bool) -> None:
     """Raise an error about the first event that is older than the one before it, or than the state."""
     if newest is not None and len(times):
         row = int(np.argmax(times < newest)) if not sort else int(np.argmin(times))

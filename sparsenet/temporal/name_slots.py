@@ -12,7 +12,7 @@ from sparsenet.kernels.types import F64, I32, Bools
 
 #: One in this many names is removed when there are too many.
 _REMOVED = 8
-_KINDS = {True: "strings", False: "whole numbers"}
+KINDS = {True: "strings", False: "whole numbers"}
 
 
 class NameSlots:
@@ -55,7 +55,7 @@ class NameSlots:
         """Return the slot of each name, -1 if it has none; refuse strings where names are numbers, and vice versa."""
         wanted = names.tolist()
         if wanted and self._slots and isinstance(wanted[0], str) != isinstance(next(iter(self._slots)), str):
-            found, known = _KINDS[isinstance(wanted[0], str)], _KINDS[not isinstance(wanted[0], str)]
+            found, known = KINDS[isinstance(wanted[0], str)], KINDS[not isinstance(wanted[0], str)]
             raise ValueError(
                 f"{self.what}s are named by {found}, and the model knows them by {known}: convert the column"
             )

@@ -1,11 +1,14 @@
 """The comparison on streams of events: peers, blocks and the report."""
 
 import json
+import sys
+import types
 
 import numpy as np
 import pytest
 
-from bench import streams
+from bench import stream_learners, streams
+from bench.stream_learners import CLASSIFIERS, IMPLICIT, classifier_ranks, histories
 from bench.stream_peers import PEERS, EdgeBank, Popularity, Recency, Transitions, ranks
 
 LOG = {"user": [0, 0, 1, 0, 1, 0], "item": [2, 1, 2, 1, 2, 0]}
@@ -46,11 +49,57 @@ def test_runs_every_system(workplace):
     rng = np.random.default_rng(0)
     rows = [f"{rng.integers(9)},{rng.integers(7)},{t}" for t in range(300)]
     (workplace / "log.csv").write_text("\n".join(["user,item,time", *rows]) + "\n")
-    streams.main(["--data", "log.csv", "--planted", "--mutual", "log", "--refresh", "1,7", "--json", "found.json"])
+    systems = [system for system in streams.SYSTEMS if system not in IMPLICIT | CLASSIFIERS]  # apart, in children
+    options = ["--data", "log.csv", "--planted", "--mutual", "log", "--refresh", "1,7", "--json", "found.json"]
+    streams.main([*options, "--systems", *systems])
     runs = json.loads((workplace / "found.json").read_text())["runs"]
     assert len(runs) == 2 * (3 + len(PEERS))
     assert all(0.1 < run["scores"]["MRR"] < 1 for run in runs[2:])
     assert sum(runs[0]["shares"].values()) == pytest.approx(1)
+
+
+def test_features_and_rates_of_the_model(workplace):
+    systems = ["NextItem", "NextItem, features", "NextItem, keep_counts=0.5"]
+    log = {name: values[:600] for name, values in streams.shop().items()}
+    found = [streams.next_item(log, 500, 1, system)["scores"]["MRR"] for system in systems]
+    assert len(set(found)) == 3
+
+
+class LastItem:
+    """A classifier that answers with the last of three items."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def topk(self, X, k):
+        found = np.argsort(-X[:, :3].toarray(), axis=1, kind="stable")[:, :k]
+        return found, None
+
+
+def test_classifiers_see_the_history_up_to_the_refresh():
+    log = {name: np.array(values) for name, values in LOG.items()}
+    X = histories(log, 3, 1, mutual=True).toarray()
+    assert X[0].nonzero()[0].tolist() == [12]
+    assert X[3, [1, 5]].tolist() == [1, 1]  # the last item and the one before
+    assert X[3, 6:9].tolist() == pytest.approx([0, 1, 0.8])
+    assert X[4, [2 + 9, 0 + 9]].tolist() == pytest.approx([0, 1.8])  # user 1 received from user 0 twice
+    assert histories(log, 3, 6, mutual=True).sum() == 6
+    assert classifier_ranks(lambda _: LastItem(), log, 3, 3, 1, False).tolist() == [1, 1, 2]
+
+
+class Counts:
+    """A stand-in for a model of implicit: items by the user's own counts."""
+
+    def fit(self, counts, show_progress):
+        self.trained_on = counts.sum()
+
+
+def test_implicit_ranks_all_items_by_the_history(monkeypatch):
+    log = {name: np.array(values) for name, values in LOG.items()}
+    monkeypatch.setattr(stream_learners, "implicit_scores", lambda model, user, counts: counts[user])
+    monkeypatch.setitem(sys.modules, "implicit", types.ModuleType("implicit"))
+    assert stream_learners.implicit_ranks(lambda _: Counts(), log, 3, 3, 1).tolist() == [1.5, 1, 3]
 
 
 def test_measures_at_scale(workplace):

@@ -12,9 +12,11 @@ from sparsenet import BlendClassifier, ExtremeClassifier, Recommender, TextClass
 from sparsenet.cli import option_table
 from sparsenet.cli.command_option import EVERY, POINT_METHODS, CommandOption
 from sparsenet.cli.option_table import options_of, table
+from sparsenet.temporal import NextItem
 
 PANELS = [
-    *(option_table.POINTS, option_table.TEXT, option_table.TABLES, option_table.LOGS, option_table.MIXED),
+    *(option_table.POINTS, option_table.TEXT, option_table.TABLES, option_table.LOGS),
+    *(option_table.STREAMS, option_table.MIXED),
     *(option_table.NETWORKS, option_table.TREES, option_table.MACHINE),
 ]
 #: The classifiers of each kind of model, whose parameters the options set.
@@ -25,6 +27,7 @@ CLASSIFIERS: dict[str, list[Any]] = {
     "blend": [BlendClassifier, ExtremeClassifier, TreeClassifier],
     "bare-blend": [BlendClassifier, TreeClassifier],
     "log": [Recommender],
+    "stream": [NextItem],
 }
 #: Parameters that a kind of model has, and the command line does not offer for it.
 WITHHELD = {

@@ -11,7 +11,7 @@ import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, TextClassifier, TreeClassifier, storage
 from sparsenet.cli.models import load_point_model
 from sparsenet.cli.reporting import in_options
-from sparsenet.estimators.loading import CLASSES
+from sparsenet.estimators.loading import CLASSES, WINGS
 from tests.support.planted import X, Y, fast
 
 MAKE = {
@@ -52,7 +52,7 @@ def test_rejects_an_unknown_kind_of_model(kind: object, tmp_path: Path) -> None:
     storage.save(tmp_path / "model", {}, {} if kind is None else {"model": kind})
     with pytest.raises(ModelError) as error:
         sparsenet.load(tmp_path / "model")
-    *others, last = map(str, CLASSES)
+    *others, last = map(str, [*CLASSES, *WINGS])
     said = f"a model of the kind {kind!r}, not {', '.join(others)} or {last}"
     assert str(error.value) == f"{tmp_path / 'model'}: this is {said}"
 

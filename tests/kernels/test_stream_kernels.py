@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib
 import math
 from types import ModuleType
@@ -11,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet.temporal.ranking.stream_arrays import HALF_LIVES, StreamArrays
+from sparsenet.temporal.ranking.stream_arrays import StreamArrays
+from sparsenet.temporal.ranking.stream_rules import RULES, StreamRates, StreamRules
 from tests.support.backends import has_extension
 
 N_USERS, N_ITEMS = 12, 15
 
 
-def events(n: int, seed: int = 0) -> dict[str, Any]:
+def events(n: int, seed: int = 0, n_features: int = 0) -> dict[str, Any]:
     """Draw users who repeat their items, go on to the next one, or take any."""
     rng = np.random.default_rng(seed)
     users, items = rng.integers(0, N_USERS, n), np.empty(n, np.int64)
@@ -26,13 +28,15 @@ def events(n: int, seed: int = 0) -> dict[str, Any]:
         items[e] = rng.choice([last[user], (last[user] + 1) % N_ITEMS, rng.integers(0, N_ITEMS)], p=[0.6, 0.3, 0.1])
         last[user] = items[e]
     times = np.cumsum(rng.exponential(10, n).round())
-    return {"users": users.astype(np.int32), "items": items.astype(np.int32), "times": times}
+    features = rng.normal(size=(n, n_features)).astype(np.float32)
+    return {"users": users.astype(np.int32), "items": items.astype(np.int32), "times": times, "features": features}
 
 
-def blank(history: int = 4) -> StreamArrays:
-    arrays = StreamArrays.blank(history)
+def blank(history: int = 4, widths: tuple[int, int] = (0, 0), rules: StreamRules = RULES) -> StreamArrays:
+    arrays = StreamArrays.blank(history, *widths, rules=rules)
     arrays.make_room(N_USERS, 70)
     arrays.item_counts[:N_ITEMS] = 0
+    arrays.item_features[:] = np.random.default_rng(1).normal(size=arrays.item_features.shape)
     return arrays
 
 
@@ -66,7 +70,7 @@ def test_state_counts_what_happened(backend: ModuleType) -> None:
         last = np.flatnonzero((log["users"] == user) & (log["items"] == latest[0]))[-1]
         assert arrays.pair_times[user, 0] == log["times"][last]
     assert arrays.item_counts[:N_ITEMS].tolist() == np.bincount(log["items"], minlength=N_ITEMS).tolist()
-    for half, half_life in enumerate(HALF_LIVES):
+    for half, half_life in enumerate(RULES.half_lives):
         decayed = [
             sum(2.0 ** (-(300 - e) / half_life) for e in np.flatnonzero(log["items"] == i)) for i in range(N_ITEMS)
         ]
@@ -126,6 +130,7 @@ def test_receivers_remember_who_wrote(backend: ModuleType) -> None:
     arrays.make_room(5, 5)
     arrays.item_counts[:5] = 0
     log = {"users": np.int32([0, 1, 2, 2]), "items": np.int32([1, 2, 1, 2]), "times": np.arange(4.0)}
+    log["features"] = np.zeros((4, 0), np.float32)
     learn(backend, arrays, log, mutual=True)
     assert arrays.pair_items[:3, :, 0].tolist() == [[1, -1, -1], [2, 0, -1], [2, 1, -1]]
     assert arrays.pair_counts[1, :, [0, 4, 5]].T.tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 0]]
@@ -156,16 +161,43 @@ def test_queries_do_not_depend_on_threads(backend: ModuleType) -> None:
 
 @pytest.mark.skipif(not has_extension(), reason="there is no C++ extension to compare with")
 @pytest.mark.parametrize("refresh", [1, 10])
-def test_native_agrees_with_numba(refresh: int) -> None:
-    found = {}
+@pytest.mark.parametrize("widths", [(0, 0), (2, 3)])
+def test_native_agrees_with_numba(refresh: int, widths: tuple[int, int]) -> None:
+    found, log = {}, events(100, n_features=widths[0])
     for name in ("sparsenet._core", "sparsenet.kernels.numba"):
-        arrays = blank()
-        ranks = learn(importlib.import_module(name), arrays, events(100), refresh)
+        arrays = blank(widths=widths)
+        ranks = learn(importlib.import_module(name), arrays, log, refresh)
         found[name] = ranks, arrays
     (ranks, native), (others, numba) = found.values()
     assert ranks == others
     for name, array in vars(native).items():
         np.testing.assert_allclose(array, getattr(numba, name), rtol=1e-3, atol=1e-3, err_msg=name)
+
+
+@pytest.mark.skipif(not has_extension(), reason="there is no C++ extension to compare with")
+@pytest.mark.parametrize("rate", [field.name for field in dataclasses.fields(StreamRates)])
+def test_each_rate_means_the_same_in_both_kernels(rate: str) -> None:
+    usual, log = StreamRules(), events(100)
+    rules = StreamRules(rates=dataclasses.replace(usual.rates, **{rate: 0.7 * getattr(usual.rates, rate) + 0.2}))
+    arrays = [blank(rules=own) for own in (rules, rules, usual)]
+    for own, name in zip(arrays, ("sparsenet._core", "sparsenet.kernels.numba", "sparsenet._core"), strict=True):
+        learn(importlib.import_module(name), own, log)
+    for name, array in vars(arrays[0]).items():
+        np.testing.assert_allclose(array, getattr(arrays[1], name), rtol=1e-3, atol=1e-3, err_msg=name)
+    assert not np.array_equal(arrays[0].weights, arrays[2].weights)
+
+
+@pytest.mark.numba_smoke
+def test_features_follow_the_history(backend: ModuleType) -> None:
+    arrays, log = blank(widths=(2, 3)), events(300, n_features=2)
+    learn(backend, arrays, log)
+    for user in range(N_USERS):
+        for place, item in enumerate(arrays.pair_items[user, :, 0].tolist()):
+            last = np.flatnonzero((log["users"] == user) & (log["items"] == item))[-1]
+            assert arrays.pair_features[user, place].tolist() == log["features"][last].tolist()
+    before = rank(backend, arrays, [0])[1]
+    arrays.item_features[arrays.pair_items[0, 0, 0]] += 1
+    assert rank(backend, arrays, [0])[1].tolist() != before.tolist()
 
 
 @pytest.mark.parametrize(
@@ -175,6 +207,9 @@ def test_native_agrees_with_numba(refresh: int) -> None:
         ({"times": np.zeros(2)}, r"times has shape\[0\] = 2, expected 3"),
         ({"refresh": 0}, "refresh must be at least 1, got 0"),
         ({"clock": np.zeros(2)}, "clock has shape"),
+        ({"rates": np.zeros(3)}, "rates has shape"),
+        ({"features": np.zeros((3, 1), np.float32)}, r"features has shape\[1\] = 1, expected 0"),
+        ({"item_features": np.zeros((9, 0), np.float32)}, "item_features has shape"),
         ({"weights": np.zeros((9, 32), np.float32)}, "weights has shape|squares has shape"),
         ({"item_values": np.zeros((2, 9))}, "item_values has shape"),
     ],

@@ -232,6 +232,22 @@ def test_accepts_odd_streams() -> None:
         same.topk("7")
 
 
+def test_duplicate_events_count_twice() -> None:
+    log = {"user": [1, 1, 1], "item": [5, 5, 6], "time": [1, 1, 2]}
+    model = NextItem().fit(log)
+    assert model.n_events_ == 3
+    arrays = model._saved.stream.arrays
+    assert arrays.item_counts[:2].tolist() == [2, 1]
+    assert arrays.pair_counts[0, :2, 0].tolist() == [1, 2]
+
+
+def test_who_writes_to_herself_is_one_person() -> None:
+    model = NextItem(mutual=True).fit({"user": ["a", "a", "b"], "item": ["a", "a", "a"], "time": [1, 2, 3]})
+    assert (model.n_users_, model.n_events_) == (2, 3)
+    assert set(model.topk("a", k=3)["item"].tolist()) == {"a", "b"}
+    assert model.score({"user": ["a"], "item": ["b"], "time": [4]})["recall@10"] == 1
+
+
 def test_takes_users_and_times_in_any_form() -> None:
     model = NextItem().fit({"user": [1, 2], "item": [5, 6], "time": [10, 20]})
     assert model.topk(np.array([1.0, 2.0]), time=[20, 30], k=1)["item"].tolist() == [5, 6]
@@ -286,10 +302,12 @@ def test_copies_and_pickles_are_independent() -> None:
         assert (model.n_events_, twin.n_events_) == (100, 200)
 
 
-def test_load_of_the_package_names_the_load_of_the_class(tmp_path: Path) -> None:
-    NextItem().fit(log_of(10)).save(tmp_path / "model")
-    with pytest.raises(ModelError, match=r"of the kind 'NextItem': sparsenet\.temporal\.NextItem\.load loads it"):
-        load(tmp_path / "model")
+def test_load_of_the_package_loads_it(tmp_path: Path) -> None:
+    model = NextItem().fit(log_of(10))
+    model.save(tmp_path / "model")
+    found = load(tmp_path / "model")
+    assert isinstance(found, NextItem)
+    assert answers(found, ["user 1"]) == answers(model, ["user 1"])
 
 
 def test_refuses_damaged_models(tmp_path: Path) -> None:

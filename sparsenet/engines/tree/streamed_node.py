@@ -1,4 +1,4 @@
-"""Train one node of a label tree on points that are read part by part, with the result of `train_nodes`, bit for bit."""
+"""Train one node of a label tree on points that are read part by part: bit for bit the result of `train_nodes`."""
 
 from __future__ import annotations
 

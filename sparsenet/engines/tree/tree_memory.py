@@ -68,11 +68,11 @@ class TreeMemory:
         memory_limit: int | None = None,
         shown: bool = False,
     ) -> Self:
-        """Count the points, unless the caller did in `held`, and set the limit; None: all the memory there is.
+        """Count the points besides what the caller holds, and set the limit; None: all the memory there is.
 
-        `shared` are arrays of the caller, which are not counted.
+        `shared` are arrays that are not counted, such as those in `held`.
         """
-        held = {"points": own_bytes(points, shared), **(held or {})}
+        held = {**(held or {}), "points": (held or {}).get("points", 0) + own_bytes(points, shared)}
         limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
         return cls(points, rules, threads, held, limit, is_given=memory_limit is not None, shown=shown)
 

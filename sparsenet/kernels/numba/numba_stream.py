@@ -19,16 +19,16 @@ from sparsenet.kernels.numba.numba_stream_features import (
 from sparsenet.kernels.numba.numba_stream_state import (
     HALF_LIVES,
     ITEM_LEVELS,
+    LEARNING_RATE,
+    LEAST_VARIANCE,
+    NEGLIGIBLE,
     StreamState,
     receive,
     remember,
 )
 from sparsenet.kernels.types import F32, F64, I32, I64
 
-# Adagrad: the rate, the start of the sums of squares, and how much of them stays at each event.
-_RATE, _START, _KEEP_SQUARES = np.float32(0.05), np.float32(0.01), np.float32(0.9999)
-_NEGLIGIBLE = np.float32(1e-4)  # of the gradient of a score
-_PRIOR = 100.0  # candidates that a feature's mean and variance count as having seen, of variance 1
+_N_RATES = NEGLIGIBLE + 1
 
 
 class StreamRanker(NamedTuple):
@@ -43,15 +43,18 @@ _STATE = {
     "pair_items": "out i32 U H two",
     "pair_times": "out f64 U H",
     "pair_counts": "out f32 U H six",
+    "pair_features": "out f32 U H E",
     "user_values": "out f64 U six",
     "item_counts": "out f64 N",
     "item_values": "out f64 N nine",
+    "item_features": "out f32 N I",
     "context_items": "out i32 R S",
     "context_counts": "out f32 R S",
     "context_keys": "out i64 Q",
     "popular": "out i32 halves P",
     "half_lives": "f64 halves",
     "clock": "out f64 three",
+    "rates": "f64 rates",
 }
 
 
@@ -63,35 +66,40 @@ _STATE = {
     users="i32 n",
     items="i32 n",
     times="f64 n",
+    features="f32 n E",
     out_ranks="out i64 _",
 )
 def learn_stream(
     pair_items: I32,
     pair_times: F64,
     pair_counts: F32,
+    pair_features: F32,
     user_values: F64,
     item_counts: F64,
     item_values: F64,
+    item_features: F32,
     context_items: I32,
     context_counts: F32,
     context_keys: I64,
     popular: I32,
     half_lives: F64,
     clock: F64,
+    rates: F64,
     weights: F32,
     squares: F32,
     moments: F64,
     users: I32,
     items: I32,
     times: F64,
+    features: F32,
     mutual: bool,
     refresh: int,
     out_ranks: I64,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
     state = StreamState(
-        pair_items, pair_times, pair_counts, user_values, item_counts, item_values, context_items, context_counts,
-        context_keys, popular, half_lives, clock,
+        pair_items, pair_times, pair_counts, pair_features, user_values, item_counts, item_values, item_features,
+        context_items, context_counts, context_keys, popular, half_lives, clock, rates,
     )  # fmt: skip
     _check(state, weights, moments)
     if mutual and len(user_values) != len(item_counts):
@@ -100,7 +108,7 @@ def learn_stream(
         raise ValueError(f"out_ranks has shape[0] = {len(out_ranks)}, expected {len(users)}")
     if refresh < 1:
         raise ValueError(f"refresh must be at least 1, got {refresh}")
-    _learn(state, StreamRanker(weights, squares, moments), users, items, times, mutual, refresh, out_ranks)
+    _learn(state, StreamRanker(weights, squares, moments), users, items, times, features, mutual, refresh, out_ranks)
 
 
 @checked(
@@ -116,15 +124,18 @@ def rank_stream(
     pair_items: I32,
     pair_times: F64,
     pair_counts: F32,
+    pair_features: F32,
     user_values: F64,
     item_counts: F64,
     item_values: F64,
+    item_features: F32,
     context_items: I32,
     context_counts: F32,
     context_keys: I64,
     popular: I32,
     half_lives: F64,
     clock: F64,
+    rates: F64,
     weights: F32,
     moments: F64,
     users: I32,
@@ -135,8 +146,8 @@ def rank_stream(
 ) -> None:
     """See `sparsenet/_core.pyi`."""
     state = StreamState(
-        pair_items, pair_times, pair_counts, user_values, item_counts, item_values, context_items, context_counts,
-        context_keys, popular, half_lives, clock,
+        pair_items, pair_times, pair_counts, pair_features, user_values, item_counts, item_values, item_features,
+        context_items, context_counts, context_keys, popular, half_lives, clock, rates,
     )  # fmt: skip
     _check(state, weights, moments)
     parallel_for(
@@ -146,6 +157,7 @@ def rank_stream(
 
 
 def _check(state: StreamState, weights: F32, moments: F64) -> None:
+    n_features = N_FEATURES + 2 * (state.pair_features.shape[2] + state.item_features.shape[1])
     for name, array, axis, expected in (
         ("pair_items", state.pair_items, 2, 2),
         ("pair_counts", state.pair_counts, 2, 6),
@@ -154,8 +166,9 @@ def _check(state: StreamState, weights: F32, moments: F64) -> None:
         ("context_items", state.context_items, 0, len(state.item_counts) + len(state.context_keys)),
         ("half_lives", state.half_lives, 0, HALF_LIVES),
         ("clock", state.clock, 0, 3),
-        ("weights", weights, 0, N_FEATURES + 2),
-        ("moments", moments, 0, N_FEATURES + 1),
+        ("rates", state.rates, 0, _N_RATES),
+        ("weights", weights, 0, n_features + 2),
+        ("moments", moments, 0, n_features + 1),
     ):
         if array.shape[axis] != expected:
             raise ValueError(f"{name} has shape[{axis}] = {array.shape[axis]}, expected {expected}")
@@ -179,7 +192,7 @@ def _scratch(state: StreamState, ranker: StreamRanker) -> StreamScratch:
         np.empty(n_features, np.float32),
         np.empty(n_features, np.float32),
     )
-    _standardize(ranker, found)
+    _standardize(state, ranker, found)
     return found
 
 
@@ -187,14 +200,14 @@ def _scratch(state: StreamState, ranker: StreamRanker) -> StreamScratch:
 
 
 @jit
-def _standardize(ranker: StreamRanker, scratch: StreamScratch) -> None:
+def _standardize(state: StreamState, ranker: StreamRanker, scratch: StreamScratch) -> None:
     """Compute the mean and the inverse standard deviation of each feature."""
-    n_features = len(scratch.shift)
-    n = ranker.moments[n_features, 0] + _PRIOR
+    n_features, least = len(scratch.shift), state.rates[LEAST_VARIANCE]
+    n = ranker.moments[n_features, 0] + 1  # as if one candidate of variance 1 had been there
     for f in range(n_features):
         mean = ranker.moments[f, 0] / n
         scratch.shift[f] = mean
-        scratch.scale[f] = 1 / math.sqrt(max((ranker.moments[f, 1] + _PRIOR) / n - mean * mean, 1e-3))
+        scratch.scale[f] = 1 / math.sqrt(max((ranker.moments[f, 1] + 1) / n - mean * mean, least))
 
 
 @jit
@@ -252,15 +265,18 @@ def _to_shares(scratch: StreamScratch, count: int) -> None:
 
 
 @jit
-def _step(ranker: StreamRanker, scratch: StreamScratch, count: int, right: int, gradient: F32, slope: F32) -> None:
+def _step(
+    rates: F64, ranker: StreamRanker, scratch: StreamScratch, count: int, right: int, gradient: F32, slope: F32
+) -> None:
     """Take a step of Adagrad on the cross-entropy of the right candidate."""
     weights, squares = ranker.weights, ranker.squares
+    rate, negligible = np.float32(rates[LEARNING_RATE]), np.float32(rates[NEGLIGIBLE])
     n_features, n_units = len(scratch.shift), weights.shape[1]
     gradient[:] = 0
     _to_shares(scratch, count)
     for c in range(count):
         error = scratch.scores[c] - np.float32(c == right)
-        if abs(error) < _NEGLIGIBLE:
+        if abs(error) < negligible:
             continue
         x, hidden = scratch.features[c], scratch.hidden[c]
         for u in range(n_units):
@@ -273,8 +289,8 @@ def _step(ranker: StreamRanker, scratch: StreamScratch, count: int, right: int, 
     for f in range(n_features + 2):
         for u in range(n_units):
             g = gradient[f, u]
-            squares[f, u] = _KEEP_SQUARES * squares[f, u] + g * g
-            weights[f, u] -= _RATE * g / math.sqrt(squares[f, u] + _START)
+            squares[f, u] += g * g
+            weights[f, u] -= rate * g / math.sqrt(squares[f, u] + np.float32(1))
 
 
 @jit
@@ -308,6 +324,7 @@ def _learn(
     users: I32,
     items: I32,
     times: F64,
+    features: F32,
     mutual: bool,
     refresh: int,
     out_ranks: I64,
@@ -330,7 +347,7 @@ def _learn(
                 continue
             describe(state, users[e], times[e], scratch, count, own)
             _count_features(ranker, scratch, count)
-            _standardize(ranker, scratch)
+            _standardize(state, ranker, scratch)
             _scale_features(scratch, count)
             if refresh > 1 and len(out_ranks):
                 _score(frozen, scratch, count)
@@ -338,11 +355,11 @@ def _learn(
             _score(ranker.weights, scratch, count)
             if refresh == 1 and len(out_ranks):
                 out_ranks[e] = _rank_of(scratch, count, right)
-            _step(ranker, scratch, count, right, gradient, slope)
+            _step(state.rates, ranker, scratch, count, right, gradient, slope)
         for e in range(first, end):
-            remember(state, users[e], items[e], times[e])
+            remember(state, users[e], items[e], times[e], features[e])
             if mutual and users[e] != items[e]:
-                receive(state, items[e], users[e], times[e])
+                receive(state, items[e], users[e], times[e], features[e])
 
 
 @jit

@@ -36,8 +36,6 @@ from sparsenet.kernels.types import F32, I32
 LOGS, PLAIN, OF_USER = 15, 10, 12
 OWN, LEVELS, NEXT, USER = LOGS, LOGS + 3, LOGS + 8, LOGS + PLAIN
 N_FEATURES = LOGS + PLAIN + OF_USER
-# A count of 1 / 8 is level 0; counts below are not told apart.
-_LOWEST_LEVEL = 3
 TABLE = 256  # slots of the hash table of a query's candidates
 
 
@@ -97,9 +95,9 @@ def gather(state: StreamState, user: int, scratch: StreamScratch) -> tuple[int, 
 
 
 @jit
-def _level(level: float, events: float, half_life: float) -> float:
-    """Return the logarithm of a decayed count, from 1 / 8 upwards."""
-    return max(0.0, level - events / half_life + _LOWEST_LEVEL)
+def _level(state: StreamState, level: float, half_life: float) -> float:
+    """Return the logarithm of a decayed count; those below 1 are not told apart."""
+    return float(max(0.0, level - state.clock[0] / half_life))
 
 
 @jit
@@ -111,11 +109,32 @@ def _mark_successors(state: StreamState, row: int, scratch: StreamScratch, colum
     for s in range(state.context_items.shape[1]):
         if state.context_items[row, s] >= 0:
             candidate = scratch.table[slot_of(scratch, state.context_items[row, s])]
-            scratch.features[candidate, column] = np.float32(16) * state.context_counts[row, s]
+            scratch.features[candidate, column] = state.context_counts[row, s]
             if column == 9:
-                share = state.context_counts[row, s] / (total + np.float32(1))
-                scratch.features[candidate, column + 1] = np.float32(32) * share
+                scratch.features[candidate, column + 1] = state.context_counts[row, s] / (total + np.float32(1))
     return float(total)
+
+
+@jit
+def _add_given_features(state: StreamState, user: int, scratch: StreamScratch, count: int, own: int) -> None:
+    """Write the features of items and events behind the others.
+
+    First the candidate's, alone and times the mean of the history. Then the features of two events: the user's latest
+    one with the candidate, and the latest one of all.
+    """
+    n_item, n_event = state.item_features.shape[1], state.pair_features.shape[2]
+    taste = np.zeros(n_item, np.float32)
+    for c in range(own):
+        taste += state.item_features[scratch.candidates[c]]
+    taste /= np.float32(max(own, 1))
+    for c in range(count):
+        x, of_item = scratch.features[c, N_FEATURES:], state.item_features[scratch.candidates[c]]
+        x[:n_item], x[n_item : 2 * n_item] = of_item, of_item * taste
+        of_events = x[2 * n_item :]
+        if c < own:
+            of_events[:n_event] = state.pair_features[user, c]
+        if own:
+            of_events[n_event:] = state.pair_features[user, 0]
 
 
 @jit
@@ -143,9 +162,9 @@ def describe(state: StreamState, user: int, time: float, scratch: StreamScratch,
         x[7] = events - state.item_values[item, ITEM_EVENT]
         x[8] = max(time - state.item_values[item, ITEM_LAST], 0.0) / unit
         for h in range(HALF_LIVES):
-            x[LEVELS + h] = _level(state.item_values[item, ITEM_LEVELS + h], events, state.half_lives[h])
+            x[LEVELS + h] = _level(state, state.item_values[item, ITEM_LEVELS + h], state.half_lives[h])
         arrivals = state.item_values[item, ITEM_LEVELS + HALF_LIVES]
-        x[LEVELS + HALF_LIVES] = _level(arrivals, events, state.half_lives[1])
+        x[LEVELS + HALF_LIVES] = _level(state, arrivals, state.half_lives[1])
         x[NEXT] = item == following
     total = 0.0
     last, before, both = contexts(state, user)
@@ -158,7 +177,9 @@ def describe(state: StreamState, user: int, time: float, scratch: StreamScratch,
     for c in range(count):
         for f in range(LOGS):
             scratch.features[c, f] = math.log2(np.float32(1) + scratch.features[c, f])
-    of_user = scratch.features[:count, USER:]
+    if scratch.features.shape[1] > N_FEATURES:
+        _add_given_features(state, user, scratch, count, own)
+    of_user = scratch.features[:count, USER:N_FEATURES]
     of_user[:, 2] = math.log2(1.0 + own)
     if own:
         of_user[:, 11] = state.pair_counts[user, 0, WAS_RECEIVED]

@@ -17,8 +17,8 @@ COUNT, USER_EVENTS, ITEM_EVENTS, LAST_RUN, RECEIVED, WAS_RECEIVED = range(6)
 # Columns of item_values: then the levels of popularity, one a half-life, and the level of new users.
 ITEM_LAST, ITEM_EVENT, ITEM_USER, ITEM_REPEATS, ITEM_LEVELS = range(5)
 HALF_LIVES = 4
-# How fast averages forget: gaps, novelty and repeats of a user, repeats of an item, successors of one and two items.
-_GAP_RATE, _USER_RATE, _ITEM_RATE, _KEEP_FIRST, _KEEP_SECOND = 0.2, 0.1, 0.02, 0.98, 0.9
+# Places in rates.
+AVERAGE_RATE, KEEP_COUNTS, LEAST_VARIANCE, LEARNING_RATE, NEGLIGIBLE = range(5)
 
 
 class StreamState(NamedTuple):
@@ -27,15 +27,18 @@ class StreamState(NamedTuple):
     pair_items: I32
     pair_times: F64
     pair_counts: F32
+    pair_features: F32
     user_values: F64
     item_counts: F64
     item_values: F64
+    item_features: F32
     context_items: I32
     context_counts: F32
     context_keys: I64
     popular: I32
     half_lives: F64
     clock: F64
+    rates: F64
 
 
 @jit
@@ -76,11 +79,11 @@ def _raise_level(state: StreamState, item: int, column: int, half_life: float) -
 
 
 @jit
-def _count_successor(state: StreamState, row: int, item: int, keep: float) -> None:
+def _count_successor(state: StreamState, row: int, item: int) -> None:
     """Add 1 to the decayed count of a successor, which replaces the lowest one if it is new."""
     at, low = -1, 0
     for s in range(state.context_items.shape[1]):
-        state.context_counts[row, s] *= np.float32(keep)
+        state.context_counts[row, s] *= np.float32(state.rates[KEEP_COUNTS])
         if state.context_items[row, s] == item:
             at = s
         if state.context_counts[row, s] < state.context_counts[row, low]:
@@ -98,7 +101,7 @@ def _leave(state: StreamState, user: int, item: int) -> None:
     state.pair_items[user, 0, 1] = item
     state.pair_counts[user, 0, LAST_RUN] = state.user_values[user, RUN]
     state.user_values[user, RUN] = 0
-    _count_successor(state, last, item, _KEEP_FIRST)
+    _count_successor(state, last, item)
     before = state.pair_items[user, 1, 0] if state.pair_items.shape[1] > 1 else -1
     if before >= 0:
         row = context_of(state, last, before)
@@ -106,13 +109,14 @@ def _leave(state: StreamState, user: int, item: int) -> None:
         if state.context_keys[slot] != key_of(last, before):
             state.context_keys[slot] = key_of(last, before)
             state.context_items[row], state.context_counts[row] = -1, 0
-        _count_successor(state, row, item, _KEEP_SECOND)
+        _count_successor(state, row, item)
 
 
 @jit
-def _bring_to_front(state: StreamState, user: int, item: int) -> bool:
-    """Make the item the first of the user's history, and return whether it was there."""
+def _bring_to_front(state: StreamState, user: int, item: int, features: F32) -> bool:
+    """Move the item to the front of the user's history, with the features of an event; return whether it was there."""
     items, times, counts = state.pair_items[user], state.pair_times[user], state.pair_counts[user]
+    of_events = state.pair_features[user]
     at, found = 0, False
     while at < len(items) - 1 and items[at, 0] >= 0 and items[at, 0] != item:
         at += 1
@@ -120,32 +124,33 @@ def _bring_to_front(state: StreamState, user: int, item: int) -> bool:
     following = items[at, 1] if found else -1
     kept = counts[at].copy()
     for h in range(at, 0, -1):
-        items[h], times[h], counts[h] = items[h - 1], times[h - 1], counts[h - 1]
+        items[h], times[h], counts[h], of_events[h] = items[h - 1], times[h - 1], counts[h - 1], of_events[h - 1]
     items[0, 0], items[0, 1] = item, following
     counts[0] = kept if found else np.zeros_like(kept)
+    of_events[0] = features
     return bool(found)
 
 
 @jit
-def remember(state: StreamState, user: int, item: int, time: float) -> None:
+def remember(state: StreamState, user: int, item: int, time: float, features: F32) -> None:
     """Add an event to the state."""
     events, values = state.clock[0], state.user_values[user]
     last = state.pair_items[user, 0, 0]
     is_again = last == item
     if values[EVENTS] > 0:
-        values[GAP] += _GAP_RATE * (time - values[LAST] - values[GAP])
-        values[REPEATS] += _USER_RATE * (is_again - values[REPEATS])
+        values[GAP] += state.rates[AVERAGE_RATE] * (time - values[LAST] - values[GAP])
+        values[REPEATS] += state.rates[AVERAGE_RATE] * (is_again - values[REPEATS])
     else:
         values[GAP] = (time - state.clock[1]) / max(events, 1.0)
         values[NOVELTY] = values[REPEATS] = 0.5
     if last >= 0:
         repeats = state.item_values[last, ITEM_REPEATS]
-        state.item_values[last, ITEM_REPEATS] = repeats + _ITEM_RATE * (is_again - repeats)
+        state.item_values[last, ITEM_REPEATS] = repeats + state.rates[AVERAGE_RATE] * (is_again - repeats)
         if not is_again:
             _leave(state, user, item)
-    is_known = _bring_to_front(state, user, item)
+    is_known = _bring_to_front(state, user, item, features)
     if values[EVENTS] > 0:
-        values[NOVELTY] += _USER_RATE * ((not is_known) - values[NOVELTY])
+        values[NOVELTY] += state.rates[AVERAGE_RATE] * ((not is_known) - values[NOVELTY])
     if not is_known:
         _raise_level(state, item, HALF_LIVES, state.half_lives[1])
     state.item_counts[item] += 1
@@ -166,9 +171,9 @@ def remember(state: StreamState, user: int, item: int, time: float) -> None:
 
 
 @jit
-def receive(state: StreamState, user: int, sender: int, time: float) -> None:
+def receive(state: StreamState, user: int, sender: int, time: float, features: F32) -> None:
     """Add the sender of an event to the history of the user who received it."""
-    _bring_to_front(state, user, sender)
+    _bring_to_front(state, user, sender, features)
     pair = state.pair_counts[user, 0]
     state.pair_times[user, 0] = time
     pair[USER_EVENTS], pair[ITEM_EVENTS] = state.user_values[user, EVENTS], state.item_counts[sender]

@@ -15,8 +15,6 @@ from sparsenet.features.logs import LogColumns, check_columns
 class LinkColumns(LogColumns):
     """Names of the columns of a log: source (`user`), target (`item`), time, and features."""
 
-    features: tuple[str, ...] = ()
-
     @classmethod
     def of_links(cls, source: Any, target: Any, time: Any, features: Any) -> Self:
         """Check the names of columns, or their positions, which all must be then; `features` may be None."""
@@ -40,10 +38,6 @@ class LinkColumns(LogColumns):
         cls.of_links(columns.user, columns.item, columns.time, columns.features)
         boolean("by_position", columns.by_position)
         return columns
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the fields in types of JSON."""
-        return super().as_json() | {"features": list(self.features)}
 
     def names(self) -> dict[str, str | None]:
         """Return the columns by argument."""

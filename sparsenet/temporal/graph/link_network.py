@@ -92,9 +92,7 @@ def embed(graph: GraphArrays, weights: Arrays, seeds: I32, keep: F32 | None, thr
     }
     out, attended_edges = np.empty((len(seeds), m), np.float32), np.empty_like(edge_queries)
     attention_weights = np.empty_like(keep)
-    kernels.attend_last(
-        **attention, out=out, out_edges=attended_edges, out_weights=attention_weights, threads=threads
-    )
+    kernels.attend_last(**attention, out=out, out_edges=attended_edges, out_weights=attention_weights, threads=threads)
     embeddings = np.ones((len(seeds), m + 1), np.float32)
     np.add(out, product(after, weights["skip"], threads, rows=at.seeds), out=embeddings[:, :m])
     for h in range(HEADS):
@@ -197,7 +195,8 @@ def rank_logits(embeddings: F32, weights: Arrays, sources: I32, targets: I32, th
     output, found = weights["link_output"], np.empty((len(sources), len(targets)), np.float32)
     for i, row in enumerate(own):
         found[i] = product(np.maximum(other + row, 0), output[:-1], threads)[:, 0]
-    return found + output[-1]
+    found += output[-1]
+    return found
 
 
 def link_gradient(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +17,10 @@ from sparsenet.estimators.recommender_inputs import file_rules
 from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
 from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
+from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Answers, Stream
 from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
+from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules
 from sparsenet.temporal.ranking.stream_saving import NextItemSavingMixin, SavedStream
 
 
@@ -54,6 +56,8 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         Events learnt, and users and items that are remembered.
     columns_ : dict
         The columns of the log: user, item and time.
+    features_ : dict
+        The columns of features: of events and of items.
 
     Examples
     --------
@@ -66,6 +70,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     ['pot']
     """
 
+    _rules: StreamRules = RULES  # tests and benchmarks set others
     _saved: SavedStream
 
     def __init__(
@@ -96,6 +101,8 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         item: str | int = "item",
         time: str | int | None = AUTO,
         *,
+        event_features: Sequence[str] | Sequence[int] = (),
+        item_features: Any = None,
         sort: bool = False,
         **file: Any,
     ) -> Self:
@@ -112,19 +119,38 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         time : str or int, optional
             Column of the times: dates, strings of dates, or numbers. ``"auto"``: the column "time" or "timestamp".
             None: the rows are in order, and the time of an event is its number.
+        event_features : sequence of str or int
+            Further columns of the log that describe an event, such as an amount: numbers, or else categories. The
+            model predicts from the user's earlier events only. Later logs need these columns, too.
+        item_features : data frame, mapping of columns, list of dicts, or path, optional
+            Descriptions of items, one row each: the column `item`, and columns of numbers or categories. Items without
+            a row have no features.
         sort : bool
             Sort the rows by time. By default a row before the one above it is an error that names the row.
         **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
-        stream = Stream.blank(self.history, self.max_users, self.max_items, mutual=self.mutual)
-        events = self._read(log, LogColumns.of(user, item, time, None), stream, sort, file)
+        if isinstance(event_features, str) or not isinstance(event_features, Sequence):
+            raise ValueError(f"event_features must be a sequence of columns, got {event_features!r}")
+        columns = LogColumns.of(user, item, time, None, event_features)
+        events = self._read(log, columns, None, sort, file)
         if not len(events):
             raise ValueError("log holds no rows: a log has a row for each event")
+        table = ItemTable.empty() if item_features is None else ItemTable.learn(item_features, columns.item)
+        stream = Stream.blank(
+            self.history,
+            self.max_users,
+            self.max_items,
+            mutual=self.mutual,
+            event_columns=FeatureColumns.learn(events.frame, events.columns.features),
+            item_table=table,
+            rules=self._rules,
+        )
+        table.require_kind(events.item_names)
         stream.learn(events, self.refresh, ranking=False)
         return self._adopt(SavedStream(stream, events.columns, library_of(log)))
 
-    def update(self, log: Any, *, sort: bool = False, **file: Any) -> Self:
+    def update(self, log: Any, *, item_features: Any = None, sort: bool = False, **file: Any) -> Self:
         """Learn further events, one or many, which must not be older than the last one learnt.
 
         The result is the same however the events are divided among calls, unless `refresh` is above 1: then the state
@@ -135,10 +161,12 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         log, sort, **file : as in `fit`
             With the columns that the model learnt from. A dict of cells is one event. An error in the log leaves the
             model unchanged.
+        item_features : as in `fit`, optional
+            Further items, and new features of known ones, for models fitted with item features.
         """
         if not self.__sklearn_is_fitted__():
-            return self.fit(log, sort=sort, **file)
-        self._learn(log, sort, file, ranking=False)
+            return self.fit(log, item_features=item_features, sort=sort, **file)
+        self._learn(log, sort, file, ranking=False, item_features=item_features)
         return self
 
     def score(self, log: Any, *, sort: bool = False, **file: Any) -> dict[str, float]:
@@ -227,6 +255,13 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         return {argument: names[argument] for argument in ("user", "item", "time")}
 
     @property
+    def features_(self) -> dict[str, list[str]]:
+        """The columns that describe events, and the columns that describe items."""
+        stream = self._stream
+        of = {"events": stream.event_columns, "items": stream.item_table.columns}
+        return {name: [column.name for column in found.columns] for name, found in of.items()}
+
+    @property
     def _stream(self) -> Stream:
         check_is_fitted(self)
         return self._saved.stream
@@ -235,22 +270,24 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         self._saved = saved
         return self
 
-    def _read(self, log: Any, columns: LogColumns, stream: Stream, sort: Any, file: dict[str, Any]) -> EventLog:
+    def _read(self, log: Any, columns: LogColumns, stream: Stream | None, sort: Any, file: dict[str, Any]) -> EventLog:
         return read_events(
             log,
             columns,
             file_rules(False, **file),
             sort=boolean("sort", sort),
-            newest=stream.newest,
-            n_events=stream.n_events,
+            newest=stream.newest if stream else None,
+            n_events=stream.n_events if stream else 0,
         )
 
-    def _learn(self, log: Any, sort: Any, file: dict[str, Any], *, ranking: bool) -> I64:
+    def _learn(self, log: Any, sort: Any, file: dict[str, Any], *, ranking: bool, item_features: Any = None) -> I64:
         self._check()
         stream = self._stream
         with stream.writing:
-            events = self._read(log, self._saved.columns, stream, sort, file)
-            return stream.learn(events, self.refresh, ranking=ranking)
+            columns = self._saved.columns
+            events = self._read(log, columns, stream, sort, file)
+            table = None if item_features is None else stream.item_table.with_more(item_features, columns.item)
+            return stream.learn(events, self.refresh, ranking=ranking, item_table=table)
 
     def _frame(self, columns: dict[str, Any], answers: Answers) -> Any:
         library = self._saved.library if self.output == AUTO else choice("output", self.output, LIBRARIES)

@@ -13,7 +13,9 @@ from sparsenet.data.frame_columns import as_column
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
+from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
+from sparsenet.temporal.ranking.stream_rules import StreamRules
 
 #: Events of one call of a kernel, after which Ctrl-C and queries of other threads have their turn.
 _CHUNK = 16384
@@ -37,17 +39,37 @@ class Stream:
     """
 
     def __init__(
-        self, arrays: StreamArrays, users: NameSlots, items: NameSlots, max_users: int, max_items: int
+        self,
+        arrays: StreamArrays,
+        users: NameSlots,
+        items: NameSlots,
+        max_users: int,
+        max_items: int,
+        event_columns: FeatureColumns,
+        item_table: ItemTable,
     ) -> None:
         self.arrays, self.users, self.items = arrays, users, items
+        self.event_columns, self.item_table = event_columns, item_table
         self.max_users, self.max_items = max_users, max_items
         self.lock, self.writing = RLock(), RLock()
 
     @classmethod
-    def blank(cls, history: int, max_users: int, max_items: int, *, mutual: bool) -> Stream:
+    def blank(
+        cls,
+        history: int,
+        max_users: int,
+        max_items: int,
+        *,
+        mutual: bool,
+        event_columns: FeatureColumns,
+        item_table: ItemTable,
+        rules: StreamRules,
+    ) -> Stream:
         """Return a stream without events."""
         users = NameSlots("user")
-        return cls(StreamArrays.blank(history), users, users if mutual else NameSlots("item"), max_users, max_items)
+        items = users if mutual else NameSlots("item")
+        arrays = StreamArrays.blank(history, event_columns.n_features, item_table.columns.n_features, rules=rules)
+        return cls(arrays, users, items, max_users, max_items, event_columns, item_table)
 
     @property
     def mutual(self) -> bool:
@@ -74,11 +96,14 @@ class Stream:
 
     # --- learning ---
 
-    def learn(self, log: EventLog, refresh: int, *, ranking: bool) -> I64:
+    def learn(self, log: EventLog, refresh: int, *, ranking: bool, item_table: ItemTable | None = None) -> I64:
         """Rank each event's item, if wanted, from the state before its block of `refresh` events, then learn it.
 
-        An error or Ctrl-C leaves the events before it learnt.
+        An `item_table` replaces the features of all items before. Ctrl-C leaves the events before it learnt.
         """
+        features = self.event_columns.encode(log.frame)[log.rows]
+        if item_table is not None:
+            self._set_item_table(item_table)
         ranks = np.zeros(len(log) if ranking else 0, np.int64)
         with self.lock:
             columns = self._columns(log)
@@ -88,7 +113,7 @@ class Stream:
             with self.lock:
                 end = first + min(column.until_full(first, first + step) for column in columns)
                 slots = np.concatenate([column.assign(first, end) for column in columns], axis=1)
-                self._learn(slots, log.times[first:end], refresh, ranks[first:end])
+                self._learn(slots, log.times[first:end], features[first:end], refresh, ranks[first:end])
                 if end < len(log):
                     self._make_way(columns, end)
                 first = end
@@ -105,21 +130,35 @@ class Stream:
             NamedEvents(self.items, log.item_names, log.items[:, None], self.max_items),
         ]
 
-    def _learn(self, slots: I32, times: F64, refresh: int, ranks: I64) -> None:
+    def _set_item_table(self, table: ItemTable) -> None:
+        """Replace the features of all items."""
+        with self.lock:
+            self.items.find(np.array(table.names[:1]))  # refuses names of another kind
+            self.item_table = table
+            self.arrays.item_features[: self.items.end] = table.of(self.items.names)
+
+    def _learn(self, slots: I32, times: F64, features: F32, refresh: int, ranks: I64) -> None:
         self.arrays.make_room(self.users.end, self.items.end)
         users, items = np.ascontiguousarray(slots.T)
         counts = self.arrays.item_counts
         named = slots if self.mutual else items
+        self._describe(np.unique(named[counts[named] < 0]))
         counts[named] = np.maximum(counts[named], 0)
         kernels.learn_stream(
             **vars(self.arrays),
             users=users,
             items=items,
             times=times,
+            features=features,
             mutual=self.mutual,
             refresh=refresh,
             out_ranks=ranks,
         )
+
+    def _describe(self, items: I32) -> None:
+        """Set the features of new items."""
+        if self.item_table.names:
+            self.arrays.item_features[items] = self.item_table.of([self.items.names[item] for item in items.tolist()])
 
     def _make_way(self, columns: list[NamedEvents], event: int) -> None:
         """Remove the users or items without recent events if an event finds no slot."""

@@ -18,8 +18,9 @@ from sparsenet.features.logs import LogColumns
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
-from sparsenet.temporal.name_saving import pack_names, unpack_names
+from sparsenet.temporal.name_saving import pack_list, pack_names, unpack_list, unpack_names
 from sparsenet.temporal.name_slots import NameSlots
+from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Stream
 from sparsenet.temporal.ranking.stream_arrays import (
     ITEM_USER,
@@ -32,6 +33,7 @@ from sparsenet.temporal.ranking.stream_arrays import (
 
 #: The kind of model, as manifests name it.
 KIND = "NextItem"
+_FINITE = ("weights", "squares", "moments", "clock", "rates", "item_counts", "pair_features", "item_features")
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +60,20 @@ def pack(parameters: Mapping[str, Any], saved: SavedStream) -> tuple[Arrays, dic
     users, users_are_strings = pack_names(stream.users, "users")
     items, items_are_strings = pack_names(stream.items, "items")
     found = pack_part("stream", stream.arrays.cut(stream.users.end, stream.items.end)) | users | items
-    return found, {
+    event_columns, about_events = stream.event_columns.pack()
+    item_columns, about_items = stream.item_table.columns.pack()
+    table, table_is_strings = pack_list(stream.item_table.names, "table")
+    found |= pack_part("event_columns", event_columns) | pack_part("item_columns", item_columns) | table
+    return found | {"table.values": stream.item_table.values}, {
         "model": KIND,
         "parameters": pack_parameters(parameters),
         "columns": saved.columns.as_json(),
         "library": saved.library,
         "string_users": users_are_strings,
         "string_items": items_are_strings,
+        "event_columns": about_events,
+        "item_columns": about_items,
+        "string_table": table_is_strings,
         "mutual": stream.mutual,
         "n_users": stream.users.end,
         "n_items": stream.items.end,
@@ -78,7 +87,10 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     check_kind(metadata, KIND)
     n_users, n_items = (integer(name, metadata[name], 0) for name in ("n_users", "n_items"))
     own = unpack_part("stream", arrays)
-    _check_shapes(own, n_users, n_items)  # before anything of these sizes is made
+    event_columns = FeatureColumns.unpack(unpack_part("event_columns", arrays), metadata["event_columns"])
+    table = _unpack_table(arrays, metadata)
+    # Before anything of these sizes is made:
+    _check_shapes(own, n_users, n_items, event_columns.n_features, table.columns.n_features)
     users = unpack_names(arrays, "user", metadata["string_users"], n_users)
     items = unpack_names(arrays, "item", metadata["string_items"], n_items)
     mutual = boolean("mutual", metadata["mutual"])
@@ -88,17 +100,26 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
         items = users
     columns = LogColumns.of_json(metadata["columns"])
     _check_numbers(own, n_users, items)
-    most = [integer(name, metadata[name], 1 + mutual) for name in ("max_users", "max_items")]
-    if len(users) > most[0] or len(items) > most[1]:
-        raise ModelError(f"a stream of at most {most[0]} users and {most[1]} items has {len(users)} and {len(items)}")
-    stream = Stream(StreamArrays(**own), users, items, *most)
+    max_users, max_items = (integer(name, metadata[name], 1 + mutual) for name in ("max_users", "max_items"))
+    if len(users) > max_users or len(items) > max_items:
+        most = f"{max_users} users and {max_items} items"
+        raise ModelError(f"a stream of at most {most} has {len(users)} and {len(items)}")
+    stream = Stream(StreamArrays(**own), users, items, max_users, max_items, event_columns, table)
     library = choice("library", metadata["library"], LIBRARIES)
     return unpack_parameters(metadata["parameters"]), SavedStream(stream, columns, library)
 
 
-def _check_shapes(own: Arrays, n_users: int, n_items: int) -> None:
-    """Check types and shapes."""
-    expected = vars(StreamArrays.blank(integer("the history", own["pair_items"].shape[1], 1, MAX_HISTORY)))
+def _unpack_table(arrays: Arrays, metadata: Mapping[str, Any]) -> ItemTable:
+    columns = FeatureColumns.unpack(unpack_part("item_columns", arrays), metadata["item_columns"])
+    names, values = unpack_list(arrays, "table", metadata["string_table"]), arrays["table.values"]
+    if values.dtype != np.float32 or values.shape != (len(names), columns.n_features) or not np.isfinite(values).all():
+        raise ModelError(f"table.values must be finite float32 of shape {(len(names), columns.n_features)}")
+    return ItemTable(columns, names, values)
+
+
+def _check_shapes(own: Arrays, n_users: int, n_items: int, *widths: int) -> None:
+    """Check types and shapes; `widths` are the numbers of features of an event and of an item."""
+    expected = vars(StreamArrays.blank(integer("the history", own["pair_items"].shape[1], 1, MAX_HISTORY), *widths))
     more = dict.fromkeys(OF_USERS, n_users) | dict.fromkeys((*OF_ITEMS, *OF_CONTEXTS), n_items)
     if own.keys() != {field.name for field in fields(StreamArrays)}:
         raise ModelError(f"the arrays of a stream are {', '.join(sorted(expected))}, got {', '.join(sorted(own))}")
@@ -119,7 +140,7 @@ def _check_numbers(own: Arrays, n_users: int, items: NameSlots) -> None:
     keys = own["context_keys"][own["context_keys"] >= 0]
     if max((keys >> 32).max(initial=-1), (keys & 0xFFFFFFFF).max(initial=-1)) >= n_items:
         raise ModelError(f"stream.context_keys must hold pairs of {n_items} items, or -1")
-    if not all(np.isfinite(own[name]).all() for name in ("weights", "squares", "moments", "clock", "item_counts")):
+    if not all(np.isfinite(own[name]).all() for name in _FINITE):
         raise ModelError("stream holds numbers that are not finite")
     if not (own["half_lives"] > 0).all() or own["clock"][0] < 1:
         raise ModelError("stream.half_lives and the number of events must be above 0")
