@@ -28,7 +28,7 @@ QUOTED = [
 
 def median_of(runs: list[dict[str, Any]], name: str) -> float:
     """Return the median of a measurement over runs."""
-    return median(run[name] for run in runs)
+    return float(median(run[name] for run in runs))
 
 
 def step_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
