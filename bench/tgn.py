@@ -5,9 +5,10 @@
     python -m bench.tgn --sizes 1,10,100 [--events N] [--plot FILE]
     python -m bench.tgn --nodes 250000,25000000 [--batches 10,200]
 
-All but the last need ``--data CSV``, a log as for `bench.streams`; all write to ``--json FILE``. One thread, CPU seconds.
+All but the last need ``--data CSV``, a log as for `bench.streams`; all write to ``--json FILE``. One thread, CPU time.
 PyG runs in its environment of ``make peers``. Both systems have 100 units of memory and 10 neighbors. The log has no
-features, so links get one that is 0; ``--steps --features 172`` draws as many as the original data have. The first 70 % of the events train, 15 % more only go into memory, and the last 15 % are the test.
+features, so links get one that is 0; ``--steps --features 172`` draws as many as the original data have. The first 70 %
+of the events train, 15 % more only go into memory, and the last 15 % are the test.
 
 ``--steps`` runs both systems in turn from equal weights on the same events, and reports the median of the later half of
 the steps. ``--accuracy`` trains on whole epochs: average precision and AUC are those of all test events. ``--sizes``
