@@ -154,7 +154,7 @@ class Ours:
 
 
 class Neighbors:
-    """The neighbors of a blend alone: those of a point vote for its labels."""
+    """The neighbors of a blend alone, which vote for the labels of a point."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.job, self.choices = job, dict[str, str]()
