@@ -22,6 +22,8 @@ Array = NDArray[Any]
 #: Points that are compared with all training points at once.
 AT_A_TIME = 500
 TOP = 5
+#: Neighbors that vote in a blend.
+VOTERS = 50
 
 
 class Model(Protocol):
@@ -151,8 +153,36 @@ class Ours:
         return {name: str(decision.value) for name, decision in self.model.choices_.items()}
 
 
+class Neighbors:
+    """The neighbors of a blend alone: those of a point vote for its labels."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.job, self.choices = job, dict[str, str]()
+
+    def fit(self, X: Array, Y: sparse.csr_array) -> None:
+        from sparsenet.core.rows import Rows
+        from sparsenet.engines.neighbors.fit_neighbors import fit
+
+        labels = Rows.of(sparse.csr_array(Y, dtype=np.float32))
+        self.model, found = fit(self._rows(X), labels, VOTERS, seed=self.job["seed"], threads=self.job["threads"])
+        self.choices = {name: str(decision.value) for name, decision in found.items()}
+
+    def best(self, X: Array) -> Array:
+        threads = self.job["threads"]
+        labels, shares = self.model.propose(self.model.vote_weights(self._rows(X), VOTERS, threads), TOP, threads)
+        return np.take_along_axis(labels, np.argsort(-shares, axis=1, kind="stable"), axis=1)
+
+    def _rows(self, X: Array) -> Any:
+        from sparsenet.core.rows import Rows
+
+        n, width = X.shape
+        indices = np.tile(np.arange(width, dtype=np.int32), n)
+        return Rows(np.arange(n + 1) * width, indices, np.asarray(X, np.float32).ravel(), width)
+
+
 MODELS: dict[str, Callable[[dict[str, Any]], Any]] = {
     **dict.fromkeys(("blend", "bare-blend", "tree", "network"), Ours),
+    "neighbors": Neighbors,
     "knn": Knn,
     "centroid": Centroid,
     "logistic": Logistic,

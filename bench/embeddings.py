@@ -1,9 +1,9 @@
 """Dense embeddings with many labels: accuracy, CPU seconds and memory, against simple classifiers and PECOS.
 
     python -m bench.embeddings [--points 20000] [--width 384] [--labels 4000] [--test 4000] [--seeds 0]
-                               [--models blend,bare-blend,tree,network,knn,centroid,logistic,pecos] [--dtype float32]
-                               [--data DIR --sets NAME,... --vectors wordllama] [--threads 1] [--limit 3600]
-                               [--out FILE] [--show FILE]
+                               [--models blend,bare-blend,tree,network,neighbors,knn,centroid,logistic,pecos]
+                               [--data DIR --sets NAME,... --vectors wordllama] [--dtype float32] [--threads 1]
+                               [--limit 3600] [--out FILE] [--show FILE]
 
 The embeddings are planted, or with `--data` the mean word vectors of the texts of DIR/NAME.train.tsv (or .jsonl) and
 DIR/NAME.test.tsv, at most `--points` and `--test` of them. All models get the same points of unit length.

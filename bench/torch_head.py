@@ -3,6 +3,7 @@
     python -m bench.torch_head [--labels 670091] [--dense-labels 33505] [--steps 40]
                                [--data DIR ...] [--texts PATH ...] [--vectors wordllama] [--epochs 6]
                                [--layers head,sampled,dense] [--threads 1] [--out bench/results/torch-head.json]
+    python -m bench.torch_head --show FILE [--also FILE ...]
 
 needs PyTorch (`pip install sparsenet[torch]`). *Steps*: batches of 256 random hidden states of 128 units, about
 1,400 labels a batch as in Amazon-670K. The layers take turns, and each figure is a median. The dense layer is measured
@@ -11,12 +12,14 @@ at `--dense-labels` and extrapolated in proportion to the labels.
 *Precision*: an encoder with 128 units under each layer. DIR is in the format of the extreme classification repository,
 and its encoder is an embedding bag. PATH.train.jsonl and PATH.test.jsonl hold texts with labels, 100,000 and 10,000 of
 which become static word vectors; their encoder is a linear layer. P@1 of the test points is kept twice an epoch, with
-the CPU seconds of training, of the layer alone and of encoder and layer.
+the CPU seconds of training, of the layer alone and of encoder and layer. --also adds the runs of further results to the
+tables.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import resource
 import time
@@ -212,9 +215,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--vectors", default="wordllama", help="a path as WordVectors.read takes it")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--layers", type=names, default=list(LAYERS))
+    parser.add_argument("--also", type=Path, nargs="*", default=[], metavar="FILE")
     add_result_options(parser)
     parser.set_defaults(threads=1, out=Path(".bench") / "torch-head.json")
-    present(parser.parse_args(arguments), measure, markdown)
+    options = parser.parse_args(arguments)
+    others = [run for path in options.also for run in json.loads(path.read_text())["runs"]]
+    present(options, measure, lambda report: markdown({**report, "runs": [*report["runs"], *others]}))
 
 
 if __name__ == "__main__":

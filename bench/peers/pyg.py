@@ -2,9 +2,9 @@
 
     python -m bench.peers.pyg JOB
 
-The job is a JSON file: the log and the numbers of training and validation events, and for each run the batch size, the
-epochs, and the number of batches; then the folder of the results. It prints a line when a run is done, and waits for
-one before each, so that runs of two systems can take turns.
+The job is a JSON file: the file of the log, the settings of the network, and for each run its seed, batch size, epochs,
+and numbers of training and of all events; then the folder of the results. `exact` mends two faults of the package. It
+prints a line when a run is done, and waits for one before each, so that runs of two systems can take turns.
 """
 
 from __future__ import annotations
@@ -23,13 +23,38 @@ from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator, LastN
 NEIGHBORS, HEADS, RATE = 10, 2, 1e-4
 
 
+class LastMessage(LastAggregator):
+    """The last message of each node, and zeros for a node without one.
+
+    In torch-geometric 2.8.1, `LastAggregator` gives a node without a message that of another node if there are more
+    messages than nodes.
+    """
+
+    def forward(self, msg: Any, index: Any, t: Any, dim_size: int) -> Any:
+        has_one = torch.zeros(dim_size, 1, dtype=torch.bool)
+        has_one[index] = True
+        return torch.where(has_one, super().forward(msg, index, t, dim_size), torch.zeros(()))
+
+
+class LastNeighbors(LastNeighborLoader):
+    """The last neighbors of each node.
+
+    In torch-geometric 2.8.1, `LastNeighborLoader` keeps any of a node's events if it has more in a batch than there is
+    room for, because it sorts them in an unstable way.
+    """
+
+    def insert(self, src: Any, dst: Any) -> None:
+        for first in range(0, len(src), self.size):
+            super().insert(src[first : first + self.size], dst[first : first + self.size])
+
+
 class Network(torch.nn.Module):
     """Memory, attention over the last neighbors, and the link predictor."""
 
-    def __init__(self, n_nodes: int, n_features: int, width: int, dropout: float) -> None:
+    def __init__(self, n_nodes: int, n_features: int, width: int, dropout: float, aggregator: Any) -> None:
         super().__init__()
         message = IdentityMessage(n_features, width, width)
-        self.memory = TGNMemory(n_nodes, n_features, width, width, message, LastAggregator())
+        self.memory = TGNMemory(n_nodes, n_features, width, width, message, aggregator())
         self.attention = TransformerConv(
             width, width // HEADS, heads=HEADS, dropout=dropout, edge_dim=width + n_features
         )
@@ -48,8 +73,8 @@ class Network(torch.nn.Module):
     def set_weights(self, given: Any) -> None:
         """Take the weights of `sparsenet.temporal.graph.link_weights`: inputs by outputs, then biases."""
         encoder, gru, attention = self.memory.time_enc.lin, self.memory.gru, self.attention
-        put(encoder.weight, given["times"][0][:, None])
-        put(encoder.bias, given["times"][1])
+        put(encoder.weight, given["time_weights"][0][:, None])
+        put(encoder.bias, given["time_weights"][1])
         for name, own in (("message_gates", "ih"), ("memory_gates", "hh")):
             put(getattr(gru, f"weight_{own}"), given[name][:-1].T)
             put(getattr(gru, f"bias_{own}"), given[name][-1])
@@ -72,13 +97,15 @@ def put(parameter: Any, values: np.ndarray) -> None:
 class Run:
     """A network in training, on a stream of batches."""
 
-    def __init__(self, log: Any, width: int, dropout: float) -> None:
+    def __init__(self, log: Any, width: int, dropout: float, exact: bool) -> None:
         self.log = {name: torch.from_numpy(log[name]) for name in ("sources", "targets", "times", "features")}
         self.n_nodes = int(log["n_nodes"])
-        self.network = Network(self.n_nodes, log["features"].shape[1], width, dropout)
+        self.network = Network(
+            self.n_nodes, log["features"].shape[1], width, dropout, LastMessage if exact else LastAggregator
+        )
         if "message_gates" in log:
-            self.network.set_weights({**log, "times": log["time_weights"]})
-        self.neighbors = LastNeighborLoader(self.n_nodes, NEIGHBORS)
+            self.network.set_weights(log)
+        self.neighbors = (LastNeighbors if exact else LastNeighborLoader)(self.n_nodes, NEIGHBORS)
         self.place = torch.empty(self.n_nodes, dtype=torch.long)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=RATE)
         self.loss = torch.nn.BCEWithLogitsLoss()
@@ -95,7 +122,8 @@ class Run:
         self.place[nodes] = torch.arange(len(nodes))
         found = self.network.embed(nodes, edges, self.log["times"][events], self.log["features"][events])
         own = found[self.place[sources]]
-        return tuple(self.network.score(own, found[self.place[other]]) for other in (targets, negatives))  # type: ignore[return-value]
+        right, wrong = (self.network.score(own, found[self.place[other]]) for other in (targets, negatives))
+        return right, wrong
 
     def learn(self, rows: slice) -> None:
         events = [self.log[name][rows] for name in ("sources", "targets", "times", "features")]
@@ -110,10 +138,10 @@ class Run:
         loss.backward()
         self.optimizer.step()
         self.network.memory.detach()
-        return float(loss)
+        return float(loss.detach())
 
     @torch.no_grad()
-    def test(self, first: int, end: int, batch: int, negatives: Any) -> np.ndarray:
+    def test(self, first: int, end: int, batch: int, negatives: Any) -> Any:
         """Return the logits of links and of negatives, batch after batch."""
         self.network.eval()
         found = []
@@ -127,7 +155,7 @@ class Run:
 def train(job: dict[str, Any], log: dict[str, np.ndarray], settings: dict[str, Any], out: Path) -> None:
     """Do one run, and write its losses, CPU seconds and test scores."""
     torch.manual_seed(settings["seed"])
-    run = Run(log, job["width"], job["dropout"])
+    run = Run(log, job["width"], job["dropout"], job["exact"])
     n, batch, losses, seconds, scores = settings["n_train"], settings["batch"], [], [], {}
     for epoch in range(settings["epochs"]):
         run.start()

@@ -155,7 +155,7 @@ def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str,
     return {
         "features": len(model.fitted_.vocabulary),
         "weights": weights.n_weights,
-        "precision": "8 bits" if method == "linear" else _precision(compact=weights.compact),
+        "precision": "8 bits" if method == "linear" else _precision(compact=weights.compact or method == "blend"),
         "points": model.n_texts_,
         "columns": model.columns_,
         "validation": None if model.validation_score_ is None else {"P@1": model.validation_score_},

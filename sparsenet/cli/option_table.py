@@ -350,7 +350,7 @@ def table() -> tuple[CommandOption, ...]:
             refusals={kind: f"a {noun} has no checkpoints to resume from" for kind, noun in NOUNS.items()},
         ),
         flag(
-            "compact", "Save the model in about half the space, in 8 and 16 bits.", default=False, panel=NETWORKS,
+            "compact", "Save a network in 8 bits, in a quarter of the space.", default=False, panel=NETWORKS,
             kinds=OF_NETWORKS | OF_BLENDS,
             refusals={
                 "text": "use sparsenet compress to make a text model smaller",

@@ -72,8 +72,10 @@ class PointWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._part is not None and not self._is_done:
-            self._part.unlink(missing_ok=True)  # while the lock is held: later the name may be of another process
+        if self._part is not None:
+            if not self._is_done:
+                self._part.unlink(missing_ok=True)  # while the lock is held: later the name may be of another process
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # the points that `finish` returned have the same open file
         with suppress(OSError):  # a full disk has raised, and `finish` has written everything
             self._file.close()
 

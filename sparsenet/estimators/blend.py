@@ -110,8 +110,8 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         Decisions on the hold-out: ``"candidates"``, their number, and ``"weights"``, the factors of tree, network and
         neighbors. Each decision has its options, gain, standard error and number of points. The hold-out is a 64th of
         the points, 512 to 2,048, and network and tree are not trained on it. With fewer than 8,192 points it is a
-        tenth. Tree and network then learn all points, and a second tree and a second network are trained to score the
-        hold-out. With fewer than 1,280 points nothing is decided.
+        tenth. Tree and network then learn all points, and a second tree and another network score the hold-out. With
+        fewer than 1,280 points nothing is decided.
     candidates_ : int
         The number of candidates unless `candidates` sets it.
     classes_ : ndarray of shape (n_labels,)

@@ -22,10 +22,9 @@ class SavingMixin:
     def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
         """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
 
-        Predictions after `load` are equal bit for bit, unless `compact`: weights of networks then take 8 and 16 bits,
-        a quarter of the space for dense ones and half for sparse ones, and training points half. Trees have 8 bits in
-        any case. Optimizer state is not saved, nor are the training points of a blend with ``n_neighbors=0``; a
-        RandomState becomes None.
+        Predictions after `load` are equal bit for bit, unless `compact`: weights of networks are then rounded to 8
+        bits, a quarter of the space or less. Trees and blends have 8 bits in any case. Optimizer state is not saved,
+        nor are the training points of a blend with ``n_neighbors=0``; a RandomState becomes None.
         """
         check_is_fitted(self)
         storage.save(path, *self._pack(small=boolean("compact", compact)))

@@ -158,7 +158,9 @@ def read_features(frame: Frame, columns: Sequence[str]) -> F32:
         values = frame[column]
         if values.dtype.kind not in "Oifb":
             raise frame.error(f"column {column!r} holds {_kind(values)}, and no numbers", 0)
-        numbers, strays = numbers_in(Cells.of(frame, column)) if values.dtype.kind == "O" else (values, [])
+        numbers, strays = values, np.zeros(0, np.int64)
+        if values.dtype.kind == "O":
+            numbers, strays = numbers_in(Cells.of(frame, column))
         if len(strays):
             row = int(strays[0])
             problem = f"column {column!r} holds {cut(repr(values[row]))}, which is not a number"

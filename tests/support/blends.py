@@ -30,12 +30,15 @@ def noisy_blend(network=None):
 
 
 def cosines(features, rows, rarity):
-    """Weigh features by a power of their inverse frequency, and compare rows with all points."""
+    """Weigh features by a power of their inverse frequency, and compare rows with all points in 8 bits."""
     features, rows = features.toarray().astype(float), rows.toarray().astype(float)
     weights = np.log1p(len(features) / np.maximum((features != 0).sum(axis=0), 1)) ** rarity
     features, rows = features * weights, rows * weights
-    lengths = np.linalg.norm(features, axis=1)
-    return rows @ features.T / np.maximum(lengths, 1e-30) / np.maximum(np.linalg.norm(rows, axis=1), 1e-30)[:, None]
+    features /= np.maximum(np.linalg.norm(features, axis=1), 1e-30)[:, None]
+    digits, exponents = np.frexp(np.maximum(np.abs(features).max(axis=0), 1e-30) / 127)
+    steps = np.ldexp(np.floor(digits * 256) / 256, exponents)
+    points = np.clip(np.rint(features / steps), -127, 127) * steps
+    return rows @ points.T / np.maximum(np.linalg.norm(rows, axis=1), 1e-30)[:, None]
 
 
 def shares_of(model, rows, k):

@@ -23,10 +23,13 @@ from sparsenet.engines.tree.machines import COST
 from sparsenet.features.feature_arrays import Header, pack_common, pack_decision, unpack_common, unpack_decision
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
+from sparsenet.storage.narrow import narrow, rounded, widen
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
 
 #: The kind of model, as manifests name it.
 KIND = "BlendClassifier"
+#: Labels of the parts, which are numbers; older models hold them.
+OWN_CLASSES = ("tree.classes", "network.classes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +57,21 @@ class BlendHeader:
 
 
 def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays and JSON of an equal blend; if `small`, of a nearly equal one in fewer bits."""
+    """Return the arrays and JSON of an equal blend; if `small`, of one rounded as in training."""
     network, about_network = None, None
     if fitted.network is not None and header.network is not None:
-        network, about_network = network_arrays.pack(fitted.network, header.network, small=small)
+        network, about_network = network_arrays.pack(fitted.network, header.network)
     tree, about_tree = tree_arrays.pack(fitted.tree, header.tree)
     arrays, about = pack_common(header.whole, fitted)
     del about["n_features"]  # the tree has it
-    neighbors, about_neighbors = neighbor_arrays.pack(fitted.neighbors, small=small)
+    neighbors, about_neighbors = neighbor_arrays.pack(fitted.neighbors)
     arrays |= {
         **pack_part("network", network or {}),
         **pack_part("tree", tree),
         **pack_part("neighbors", neighbors),
     }
-    return arrays, {
+    arrays = {name: array for name, array in arrays.items() if name not in OWN_CLASSES}
+    return narrow(rounded(arrays) if small else arrays), {
         "model": KIND,
         **about,
         "given": header.given,
@@ -89,6 +93,9 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
 def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[BlendHeader, FittedBlend]:
     """Return the headers and the blend; raises ModelError if the parts contradict each other."""
     check_kind(metadata, KIND)
+    arrays = widen(arrays)
+    n_labels = len(arrays["counts"])
+    arrays = {**{name: np.arange(n_labels) for name in OWN_CLASSES}, **arrays}
     tree_header, tree = tree_arrays.unpack(unpack_part("tree", arrays), metadata["tree"])
     n_features, network_header, network = tree_header.n_features, None, None
     if metadata["network"] is not None:

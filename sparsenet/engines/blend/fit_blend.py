@@ -31,10 +31,12 @@ from sparsenet.engines.blend.combination import (
     precision_of,
 )
 from sparsenet.engines.blend.fitted_blend import FEW, FittedBlend
+from sparsenet.engines.blend.rounding import round_network, rounded_neighbors
 from sparsenet.engines.neighbors import fit_neighbors
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import InterruptedFit
+from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import rows_of, selected
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.training.reports import Callback
@@ -145,13 +147,15 @@ def fit_and_measure(
     kept: list[dict[str, Any]] = [{}, {}]
     if checkpoint is not None:
         kept = [{"checkpoint": beside(checkpoint, name), "resume": resume} for name in TREES]
-    tree_options = {"verbose": verbose, "runner": runner, **how, **about_memory}
+    counted = [*held_arrays(points), *shared]
+    tree_options = {"verbose": verbose, "runner": runner, "shared": counted, **how, **about_memory}
     tree = fit_tree.fit(own_points, options.rules, **kept[0], **tree_options)
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         loaded_points = loaded(points[0]), points[1]
-        neighbors, choices = fit_neighbors.fit(*loaded_points, k, seed=seed, threads=threads, runner=runner)
-        del loaded_points
+        learnt, choices = fit_neighbors.fit(*loaded_points, k, seed=seed, threads=threads, runner=runner)
+        neighbors = rounded_neighbors(learnt)
+        del loaded_points, learnt
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:
@@ -160,6 +164,7 @@ def fit_and_measure(
     about = target, scaling, seen.with_points(*points), options.candidates or FEW
     fitted = FittedBlend(None, tree, neighbors, *about, Combination(WITHOUT_NETWORK), choices)
     held |= bytes_of_parts(tree, neighbors, points)
+    pilots: list[Network] = []
     try:
         if network_options is not None:
             network = fit_network.fit(
@@ -170,16 +175,18 @@ def fit_and_measure(
                 resume=resume,
                 trained_for=network_part.TRAINED_FOR,
                 calibrates=False,
-                shared=[*held_arrays(points), *shared],
+                shared=counted,
                 held=held,
                 callbacks=callbacks,
+                scouting_holdout=held_out.points,
+                on_pilot=None if held_out.for_good else pilots.append,
                 **how,
             )
             if not limited or resumes or network_part.is_kept(network, enough):
-                fitted = fitted.with_network(network)
+                fitted = fitted.with_network(round_network(network))
     except InterruptedFit as interrupt:
         if fitted.neighbors is None or network_part.is_trained_enough(interrupt.fitted, enough):
-            fitted = fitted.with_network(interrupt.fitted)
+            fitted = fitted.with_network(round_network(interrupt.fitted))
         raise InterruptedBlend(fitted) from interrupt
     except KeyboardInterrupt as interrupt:
         if fitted.neighbors is None:
@@ -188,7 +195,8 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            measured = _unbiased(fitted, points, held_out, options, held, runner=runner, kept=kept[1], **how)
+            second = {"runner": runner, "kept": kept[1], **how}
+            measured = _unbiased(fitted, points, held_out, options, held, pilots, **second)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -218,6 +226,7 @@ def _unbiased(
     held_out: BlendHoldout,
     options: BlendOptions,
     held: Mapping[str, int],
+    pilots: Sequence[Network],
     *,
     seed: int,
     threads: int,
@@ -226,13 +235,16 @@ def _unbiased(
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
-    Return None if the network has a time budget of its own: there is no time for a second one. `held` are the bytes of
-    the points and of the parts but the network. `kept` are the arguments about the checkpoint of a second tree.
+    A pilot network is one. Return None if the network has a time budget of its own: there is no time for a second one.
+    `held` are the bytes of the points and of the parts but the network. `kept` are the arguments about the checkpoint
+    of a second tree.
     """
     if held_out.for_good:
         return fitted
     rest, network_options = _without(held_out.points, points), options.network
-    if fitted.network is not None and network_options is not None:
+    if fitted.network is not None and pilots:
+        fitted = replace(fitted, network=round_network(replace(fitted.network, network=pilots[0])))
+    elif fitted.network is not None and network_options is not None:
         if network_options.time_budget is not None:
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
@@ -240,7 +252,7 @@ def _unbiased(
         weights = (parameter.value for parameter in fitted.network.network.parameters())
         held = {**held, "first network": bytes_in_memory(weights)}
         network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
-        fitted = replace(fitted, network=network)
+        fitted = replace(fitted, network=round_network(network))
     tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner, **kept)
     return replace(fitted, tree=tree)
 

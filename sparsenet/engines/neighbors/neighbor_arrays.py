@@ -18,8 +18,8 @@ from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 
 
-def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str, Any] | None]:
-    """Return the arrays of points and their labels, posting lists in 16 bits where possible if `small`, and numbers."""
+def pack(neighbors: Neighbors | None) -> tuple[Arrays, dict[str, Any] | None]:
+    """Return the arrays of points and their labels, and numbers."""
     if neighbors is None:
         return {}, None
     index, cells, labels = neighbors.postings, neighbors.cells, neighbors.labels
@@ -36,11 +36,10 @@ def pack(neighbors: Neighbors | None, *, small: bool) -> tuple[Arrays, dict[str,
     if cells is not None:
         return arrays | _pack_cells(cells), about | {"index": "cells", "effort": cells.effort}
     assert index is not None
-    few = small and index.width <= np.iinfo(np.uint16).max + 1
     return arrays | {
         "index.indptr": index.indptr,
-        "index.indices": index.indices.astype(np.uint16) if few else index.indices,
-        "index.data": index.data.astype(np.float16) if small else index.data,
+        "index.indices": index.indices,
+        "index.data": index.data,
     }, about | {"index": "postings", "max_comparisons": neighbors.max_comparisons}
 
 
@@ -119,7 +118,7 @@ def _unpack_cells(arrays: Arrays, about: dict[str, Any], n_points: int, n_featur
 
 def _unpack_postings(arrays: Arrays, n_points: int, n_features: int) -> Rows:
     """Return the posting lists of sparse points."""
-    values, points = arrays["index.data"].astype(np.float32), arrays["index.indices"]
+    values, points = arrays["index.data"].astype(np.float32, copy=False), arrays["index.indices"]
     points = points.astype(np.int32) if points.dtype == np.uint16 else points
     index = _rows("points", arrays["index.indptr"], points, values, n_points)
     if len(index) != n_features:

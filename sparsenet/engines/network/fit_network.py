@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from sparsenet.core.centroids import support_bound
-from sparsenet.core.memory import own_bytes
+from sparsenet.core.memory import bytes_in_memory, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.rows import transpose
 from sparsenet.engines.network import scouting, sizing
@@ -122,6 +122,8 @@ def fit(
     shared: Sequence[NDArray[Any]] = (),
     held: Mapping[str, int] | None = None,
     started: float | None = None,
+    scouting_holdout: Holdout | None = None,
+    on_pilot: Callable[[Network], object] | None = None,
 ) -> FittedNetwork:
     """Train a network on rows of features and labels, from the start.
 
@@ -148,20 +150,30 @@ def fit(
         Bytes that the caller holds, by purpose.
     started : float, optional
         `time.perf_counter` at which a time budget began; now by default.
+    scouting_holdout : Holdout, optional
+        Points that a pilot run is measured on; drawn here if None.
+    on_pilot : function, optional
+        Receives the network of a pilot run, which is dropped otherwise.
     """
     started = time.perf_counter() if started is None else started
     n_labels = points[1].width
     target = Target.of_columns(n_labels) if target is None else target
     scaling = Scaling("none") if scaling is None else scaling
     seen = LabelStats.of_rows(points[0].width, n_labels) if seen is None else seen
-    split = split_points(options, points, validation, holdout, seed)
+    split = split_points(options, points, validation, holdout, seed, scouting_holdout)
     points = split.train
     options = options.for_points(len(points[0]), dense=are_dense(points[0]))
     own = own_bytes([*points, *[part.features for part in (split.validation, split.held_out) if part]], shared)
     held = {**(held or {}), "points": (held or {}).get("points", 0) + own}
+    given = options
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
-    options = scouting.scout(options, split, held=held, seed=seed, threads=threads)
+    scouted, pilot = scouting.scout(given if on_pilot else options, split, held=held, seed=seed, threads=threads)
+    options = scouted if options.epochs is None else options  # a resumed run has its number already
+    if pilot is not None and on_pilot is not None:
+        on_pilot(pilot)
+        held |= {"pilot network": bytes_in_memory(parameter.value for parameter in pilot.parameters())}
+    del pilot
     held_out = split.held_out if options.may_lose_hidden(n_labels) else None
     network, options = build(
         *(options, *points),

@@ -25,6 +25,7 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.kernels.types import Arrays
 from sparsenet.selection.choose import Decision
 from sparsenet.storage.format import ModelError
+from sparsenet.storage.narrow import narrow, rounded, widen
 from sparsenet.storage.parts import check_kind
 
 #: The kind of model, as manifests and checkpoints name it.
@@ -37,7 +38,7 @@ def pack(fitted: FittedNetwork, header: Header, *, small: bool = False) -> tuple
     """Return the arrays and JSON of an equal network; if `small`, of a nearly equal one in fewer bits."""
     common, about = pack_common(header, fitted)
     weights: Arrays = dict(fitted.network.weights())
-    return {**(compact.shrink(weights) if small else weights), **common}, {
+    return {**(narrow(rounded(weights)) if small else weights), **common}, {
         "model": KIND,
         "compact": small,
         **about,
@@ -92,7 +93,7 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedN
     """Return the header and the network; raises ModelError if the parts contradict each other."""
     check_kind(metadata, KIND)
     if boolean("compact", metadata.get("compact", False)):
-        arrays = compact.grow(arrays)
+        arrays = compact.grow(widen(arrays))
     header, target, scaling, seen = unpack_common(arrays, metadata)
     parameters = all_parameters(header)
     check_seed(parameters["random_state"])

@@ -46,11 +46,17 @@ class TrainingPoints(NamedTuple):
 
 
 def split_points(
-    options: NetworkOptions, points: Points, given: LoadedPoints | None, holdout: Holdout | None, seed: int
+    options: NetworkOptions,
+    points: Points,
+    given: LoadedPoints | None,
+    holdout: Holdout | None,
+    seed: int,
+    scouting: Holdout | None = None,
 ) -> TrainingPoints:
     """Draw the hold-out, unless the caller did, and sort the points by use.
 
-    `given` is the user's validation data. Validation data also serve the trial of hidden units if there are enough.
+    `given` is the user's validation data, `scouting` the caller's hold-out for a pilot run. Validation data also serve
+    the trial of hidden units if there are enough.
     """
     _check_given(options, given)
     held: LoadedPoints | None = None
@@ -68,7 +74,9 @@ def split_points(
     if held is not None:
         return TrainingPoints(points, held_out=_as_validation(held))
     n_held = options.for_points(n_points).n_held_for_scouting(n_points, n_labels)
-    return TrainingPoints(points, scouting=Holdout.draw(n_points, n_held, seed) if n_held else None)
+    if n_held and scouting is None:
+        scouting = Holdout.draw(n_points, n_held, seed)
+    return TrainingPoints(points, scouting=scouting if n_held else None)
 
 
 def rows_of(points: Points, numbers: I64) -> LoadedPoints:

@@ -27,8 +27,8 @@ from sparsenet.selection.choose import Decision, Option, Rule, choose
 
 def scout(
     options: NetworkOptions, points: TrainingPoints, *, held: Mapping[str, int], seed: int, threads: int
-) -> NetworkOptions:
-    """Return the options, with fewer epochs or without hidden units if a pilot run is better that way.
+) -> tuple[NetworkOptions, Network | None]:
+    """Return the options, with fewer epochs or without hidden units if a pilot run is better that way, and its network.
 
     The pilot runs a third of the epochs. It is skipped if the number of epochs is given, or too small to overfit.
     `held` are the bytes that the caller holds, by purpose.
@@ -36,10 +36,10 @@ def scout(
     n_points, n_labels = len(points.train[0]), points.train[1].width
     split = points.for_scouting() if options.scouts(n_points) else None
     if split is None:
-        return options
+        return options, None
     rest, held_out = split
     if len(rest[1].indices) == 0 or len(held_out[0]) * n_labels > options.rules.scouting_max_scores:
-        return options
+        return options, None
     own = own_bytes([*rest, *held_out], arrays_of(*points.train))
     held = {**held, "points": held.get("points", 0) + own}
     network, built = build(replace(options, verbose=False), *rest, held=held, seed=seed, threads=threads)
@@ -52,7 +52,9 @@ def scout(
     ) as report:
         recorder = _EpochRecorder(network, held_out, threads, n_pilot_epochs, report, may_lose_hidden=may_lose_hidden)
         Trainer(network, *rest, config, callbacks=[recorder]).run()
-    return decide(options, recorder.with_hidden, recorder.without)
+    options = decide(options, recorder.with_hidden, recorder.without)
+    network.drop_state()
+    return options, network if options.hidden or network.input is None else network.wide_alone()
 
 
 class _EpochRecorder:

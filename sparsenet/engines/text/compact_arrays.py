@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage import ModelError
+from sparsenet.storage.varints import decode_varints, encode_varints
 
 _ASCENDING = "slots"
 _POINTERS = ("indptr", "classes.offsets", "memory.indptr", "memory.labels.indptr")
@@ -26,7 +27,7 @@ def pack(arrays: Arrays) -> Arrays:
     packed: Arrays = {}
     for name, array in arrays.items():
         if name == _ASCENDING:
-            packed[f"{name}.gaps"] = _varint_encoded(np.diff(array, prepend=np.int32(-1)) - 1)
+            packed[f"{name}.gaps"] = encode_varints(np.diff(array, prepend=np.int32(-1)) - 1)
         elif name in _POINTERS:
             packed[f"{name}.lengths"] = _narrowed(np.diff(array))
         elif name in _NUMBERS:
@@ -42,7 +43,7 @@ def unpack(packed: Arrays) -> Arrays:
     for name, array in packed.items():
         base, _, kind = name.rpartition(".")
         if kind == "gaps":
-            arrays[base] = (np.cumsum(_varint_decoded(name, array) + 1) - 1).astype(np.int32)
+            arrays[base] = (np.cumsum(decode_varints(name, array) + 1) - 1).astype(np.int32)
         elif kind == "lengths":
             arrays[base] = np.concatenate((np.zeros(1, np.int64), np.cumsum(_flat(name, array), dtype=np.int64)))
         elif kind == "codes":
@@ -60,30 +61,6 @@ def _flat(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.min_scalar_type(int(array.max(initial=0))))
-
-
-def _varint_encoded(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Encode numbers below 2**28 as LEB128: 7 bits per byte, low bits first, and the top bit on all but the last."""
-    sizes = 1 + np.searchsorted([1 << 7, 1 << 14, 1 << 21], numbers, side="right")
-    ends = np.cumsum(sizes)
-    code = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    for byte in range(4):
-        has_byte = sizes > byte
-        is_last = sizes[has_byte] == byte + 1
-        code[(ends - sizes)[has_byte] + byte] = (numbers[has_byte] >> 7 * byte & 127) | np.where(is_last, 0, 128)
-    return code
-
-
-def _varint_decoded(name: str, code: NDArray[Any]) -> NDArray[np.int64]:
-    if code.dtype != np.uint8 or code.ndim != 1 or (len(code) and code[-1] > 127):
-        raise ModelError(f"{name} must be a list of bytes, the last one below 128")
-    is_last = code < 128
-    sizes = np.diff(np.flatnonzero(is_last), prepend=-1)
-    if sizes.max(initial=0) > 4:
-        raise ModelError(f"{name} holds a number that is too large")
-    byte = np.arange(len(code)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    parts = (code & 127).astype(np.int64) << 7 * byte
-    return np.asarray(np.add.reduceat(parts, np.cumsum(sizes) - sizes) if len(parts) else parts)
 
 
 def _coded(name: str, array: NDArray[Any]) -> Arrays | None:

@@ -13,6 +13,7 @@ from sparsenet.engines.tree.machines import COST, Level
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.features.feature_arrays import Header, pack_common, unpack_common
 from sparsenet.kernels.types import Arrays
+from sparsenet.storage.narrow import narrow, widen
 from sparsenet.storage.parts import check_kind
 
 #: The kind of model, as manifests name it.
@@ -26,7 +27,7 @@ def pack(fitted: FittedTree, header: Header) -> tuple[Arrays, dict[str, Any]]:
     arrays["labels"] = fitted.shape.labels
     for depth, level in enumerate(fitted.levels):
         arrays |= {f"level{depth}.{part}": getattr(level, part) for part in PARTS}
-    return arrays, {
+    return narrow(arrays), {
         "model": KIND,
         **about,
         "cost": fitted.cost,
@@ -38,6 +39,7 @@ def pack(fitted: FittedTree, header: Header) -> tuple[Arrays, dict[str, Any]]:
 def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[Header, FittedTree]:
     """Return the header and the tree; raises ModelError if the parts do not fit together."""
     check_kind(metadata, KIND)
+    arrays = widen(arrays)
     (header, target, scaling, seen), labels = unpack_common(arrays, metadata), arrays["labels"]
     n_labels, n_features = len(target.classes), integer("n_features", header.n_features, 1)
     depths = range(integer("n_levels", metadata["n_levels"], 1))

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from sparsenet.kernels.numba.numba_attention import attend_gradient, attend_last
 from sparsenet.kernels.numba.numba_blend import rank_blend
 from sparsenet.kernels.numba.numba_cells import nearest_in_cells, search_cells
 from sparsenet.kernels.numba.numba_dual import dual_train
-from sparsenet.kernels.numba.numba_graph import (
-    attend_gradient,
-    attend_last,
-    gru_gradient,
-    gru_rows,
-    message_rows,
-    remember_links,
-)
+from sparsenet.kernels.numba.numba_graph import gru_gradient, gru_rows, message_rows, remember_links
 from sparsenet.kernels.numba.numba_inference import predict_topk
 from sparsenet.kernels.numba.numba_losses import bce_gradient, softmax_gradient
 from sparsenet.kernels.numba.numba_lsh import (

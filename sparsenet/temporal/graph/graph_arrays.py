@@ -51,7 +51,7 @@ class GraphArrays:
     @property
     def n_features(self) -> int:
         """The number of features of a link."""
-        return self.neighbor_features.shape[2]
+        return int(self.neighbor_features.shape[2])
 
     def make_room(self, n: int) -> None:
         """Add blank rows until there are at least `n`; doubles what there is."""

@@ -195,7 +195,8 @@ def rank_logits(embeddings: F32, weights: Arrays, sources: I32, targets: I32, th
     output, found = weights["link_output"], np.empty((len(sources), len(targets)), np.float32)
     for i, row in enumerate(own):
         found[i] = product(np.maximum(other + row, 0), output[:-1], threads)[:, 0]
-    return found + output[-1]
+    found += output[-1]
+    return found
 
 
 def link_gradient(

@@ -41,7 +41,7 @@ def pack(parameters: Mapping[str, Any], saved: SavedLinks) -> tuple[Arrays, dict
     sources, sources_are_strings = pack_names(names.sources, "sources")
     targets, targets_are_strings = pack_names(names.targets, "targets")
     weights = {name: getattr(stream.weights, name) for name in ("flat", "first", "second")}
-    rows = {"source_rows": names.source_rows, "target_rows": names.target_rows, "clock": stream.clock}
+    rows: Arrays = {"source_rows": names.source_rows, "target_rows": names.target_rows, "clock": stream.clock}
     found = pack_part("graph", stream.graph.cut(names.end)) | pack_part("weights", weights) | rows | sources | targets
     return found, {
         "model": KIND,

@@ -178,7 +178,7 @@ class LinkStream:
                 part = slice(first, first + _QUERIES)
                 seeds, rows = np.unique(np.concatenate((own[part], other[part])), return_inverse=True)
                 embeddings = embed(self.graph, views, seeds, None, threads).embeddings
-                pairs = np.split(rows.astype(np.int32), 2)
-                logits = link_logits(embeddings, views, *pairs, threads)
+                first_rows, second_rows = np.split(rows.astype(np.int32), 2)
+                logits = link_logits(embeddings, views, first_rows, second_rows, threads)
                 found[part] = (1 + np.tanh(logits / 2)) / 2
         return found

@@ -37,13 +37,14 @@ def train_batch(
 ) -> float:
     """Take a step on the links of a batch with one negative target each, then learn the links; return the loss."""
     seeds, rows = np.unique(np.concatenate((batch.sources, batch.targets, negatives)), return_inverse=True)
-    rows, n = rows.astype(np.int32), len(batch)
-    keep = (rng.random((len(seeds), graph.neighbors.shape[1], HEADS), np.float32) >= dropout) / np.float32(1 - dropout)
+    row: I32 = rows.astype(np.int32)
+    n, shape = len(batch), (len(seeds), graph.neighbors.shape[1], HEADS)
+    keep: F32 = (rng.random(shape, np.float32) >= dropout).astype(np.float32) / np.float32(1 - dropout)
     views = weights.views()
     found = embed(graph, views, seeds, keep, threads)
     flat = np.zeros_like(weights.flat)
     gradients = weights.views(flat)
-    loss, slopes = link_gradient(found.embeddings, views, gradients, rows[:n], rows[n:], threads)
+    loss, slopes = link_gradient(found.embeddings, views, gradients, row[:n], row[n:], threads)
     embed_gradient(found, slopes, views, gradients, threads)
     learn_links(graph, batch, found)
     weights.step(flat, rate, threads)

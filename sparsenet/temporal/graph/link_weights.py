@@ -65,9 +65,9 @@ class LinkWeights:
     @classmethod
     def random(cls, shape: LinkShape, seed: int) -> Self:
         """Draw uniform weights."""
-        blank = [np.zeros((cls.n_rows(shape), cls.width), np.float32) for _ in range(3)]
-        weights, rng = cls(shape, *blank, 0), np.random.default_rng(seed)
-        for (name, view), bound in zip(weights.views().items(), shape.bounds().values(), strict=True):
+        flat, first, second = (np.zeros((cls.n_rows(shape), cls.width), np.float32) for _ in range(3))
+        weights, rng = cls(shape, flat, first, second, 0), np.random.default_rng(seed)
+        for view, bound in zip(weights.views().values(), shape.bounds().values(), strict=True):
             view[...] = rng.uniform(-bound, bound, view.shape)
         return weights
 

@@ -68,7 +68,8 @@ class NodeNames:
         _add_new(self.sources, log.user_names, codes, slots)
         self.source_rows = self.target_rows = np.arange(self.end, dtype=np.int32)
         rows = slots[codes].reshape(-1, 2)
-        return NodeRows(*np.ascontiguousarray(rows.T), _known(rows.max(axis=1, initial=-1), before))
+        sources, targets = np.ascontiguousarray(rows.T)
+        return NodeRows(sources, targets, _known(rows.max(axis=1, initial=-1), before))
 
     def _assign_both(self, log: EventLog) -> NodeRows:
         sources, targets = self.sources.find(log.user_names), self.targets.find(log.item_names)

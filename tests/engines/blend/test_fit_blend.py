@@ -30,6 +30,7 @@ from sparsenet.selection.choose import Rule
 from sparsenet.selection.holdout import Holdout
 from sparsenet.storage import load, save
 from tests.support.blends import NOISY, NOISY_Y, blend, light
+from tests.support.interrupting import interrupted_at
 from tests.support.planted import X, Y, planted
 
 N, N_LABELS = 1600, 40
@@ -51,10 +52,11 @@ def options(network=None, **others):
     return BlendOptions(Rules(), NetworkOptions.of(network) if network else None, **own)
 
 
-def trained(points, how, seed=0):
+def trained(points, how, seed=0, **run):
     n_labels = points[1].width
     about = {"target": Target.of_columns(n_labels), "scaling": Scaling("none")}
-    return fit_blend.fit(points, how, seed=seed, threads=1, seen=LabelStats.of_rows(points[0].width, n_labels), **about)
+    about |= {"seen": LabelStats.of_rows(points[0].width, n_labels), **run}
+    return fit_blend.fit(points, how, seed=seed, threads=1, **about)
 
 
 def many(n=N, *, right=0.95, seed=1):
@@ -211,6 +213,35 @@ def test_measures_with_a_network_like_that_of_the_model(monkeypatch):
     for name, weights in final.network.weights().items():
         if not name.startswith("wide"):
             assert second.network.weights()[name].shape == weights.shape
+
+
+def with_pilot():
+    """Return options whose network makes a pilot run on `N` points."""
+    how = options({"hidden": 8})
+    return replace(how, network=replace(how.network, rules=replace(AUTO, scouting_min_held=N // 10)))
+
+
+def test_a_pilot_network_answers_the_hold_out(fits, monkeypatch):
+    measured, combined = [], fit_blend._combined
+    monkeypatch.setattr(fit_blend, "_combined", lambda *parts: measured.append(parts[1]) or combined(*parts))
+    fitted = trained(many(), with_pilot())
+    assert fits == {"tree": [N, N - N // 10], "network": [N]}
+    assert measured[0].network.network is not fitted.network.network
+    features, labels = many()
+    share = is_hit(measured[0].network.network.topk(features, 1, 1)[0], labels).mean()
+    assert share > 0.5, "it is trained"
+
+
+def test_a_resumed_run_makes_the_same_pilot(monkeypatch, tmp_path):
+    whole = trained(many(), with_pilot())
+    with monkeypatch.context() as patched:
+        interrupted_at(patched, 300)
+        with pytest.raises(KeyboardInterrupt):
+            trained(many(), with_pilot(), checkpoint=tmp_path)
+    resumed = trained(many(), with_pilot(), checkpoint=tmp_path, resume=True, resumes=True)
+    assert resumed.combination == whole.combination
+    for name, weights in whole.network.network.weights().items():
+        np.testing.assert_array_equal(resumed.network.network.weights()[name], weights)
 
 
 # --- decisions ---

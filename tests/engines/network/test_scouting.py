@@ -94,7 +94,7 @@ def test_does_not_scout_with_given_epochs_or_unsuitable_data(parameters: dict[st
     settings = NetworkOptions.of(parameters).for_points(n_points)
     points = network_holdout.split_points(settings, rows(*[np.ones((n_points, 1))] * 2), None, None, 0)
     assert points.scouting is None
-    assert scouting.scout(settings, points, held=0, seed=0, threads=1) is settings
+    assert scouting.scout(settings, points, held=0, seed=0, threads=1) == (settings, None)
 
 
 def test_does_not_scout_with_validation_data(data: tuple[csr_array, csr_array]) -> None:

@@ -172,13 +172,15 @@ def test_results_do_not_depend_on_threads():
 
 
 def test_compresses_by_rounding(model, tmp_path):
+    """As after further training, or in a model of version 0.2, the weights have 32 bits."""
     copy = pickle.loads(pickle.dumps(model))
-    report = copy.compress("3MB", TEST, TRUTH) if storage.size(*model._pack(model.fitted_)) > 3e6 else None
-    size = storage.size(*copy._pack(copy.fitted_))
-    small = copy.compress(int(0.7 * size), TEST, TRUTH)
-    assert small.bytes_after <= 0.7 * size
+    for parameter in copy.fitted_.model.fitted.network.network.parameters():
+        parameter.value = np.float32(1.1) * parameter.value
+    rounded, size = (storage.size(*each._pack(each.fitted_)) for each in (model, copy))
+    assert size > 1.3 * rounded
+    small = copy.compress(int(1.01 * rounded), TEST, TRUTH)
+    assert small.bytes_after <= 1.01 * rounded
     assert small.accuracy_after > 0.9
-    assert report is None or report.bytes_after <= 3e6
     copy.save(tmp_path / "small")
     assert np.array_equal(TextClassifier.load(tmp_path / "small").predict_proba(TEST), copy.predict_proba(TEST))
     with pytest.raises(ValueError, match="max_bytes=1000 is impossible: a blend holds its training texts"):

@@ -22,6 +22,7 @@ from sparsenet.engines.tree.train_levels import train
 from sparsenet.engines.tree.tree_shape import CHILDREN, MAX_ROOTS, check, grow
 from sparsenet.metrics import top_labels
 from sparsenet.storage import load, save
+from sparsenet.storage.narrow import widen
 from tests.support.planted import NAMES, X, Y, lists, planted
 
 ONE_EACH = NAMES[Y.argmax(axis=1)]
@@ -499,6 +500,7 @@ def test_rejects_a_damaged_model(tmp_path, array, damage, message):
     model = tree().fit(*planted(n=600, n_features=101, n_labels=100))
     model.save(tmp_path / "model")
     arrays, metadata = load(tmp_path / "model")
+    arrays = widen(arrays)
     save(tmp_path / "model", {**arrays, array: damage(np.asarray(arrays[array]))}, metadata)
     with pytest.raises(ModelError, match=message):
         TreeClassifier.load(tmp_path / "model")

@@ -1,0 +1,26 @@
+"""Round the trained parts of a blend to the 8 bits in which they are saved, before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sparsenet.engines.neighbors.neighbors import Neighbors
+from sparsenet.engines.network.fit_network import FittedNetwork
+from sparsenet.storage.narrow import round_rows, rounded
+
+
+def rounded_neighbors(neighbors: Neighbors) -> Neighbors:
+    """Return the neighbors with sparse points in 8 bits; dense points have 8 already."""
+    index = neighbors.postings
+    if index is None:
+        return neighbors
+    data = rounded({"index.indptr": index.indptr, "index.data": index.data})["index.data"]
+    return replace(neighbors, index=replace(index, data=data))
+
+
+def round_network(fitted: FittedNetwork) -> FittedNetwork:
+    """Round the rows of a network to 8 bits in place, and return it."""
+    round_rows(fitted.network.weights())
+    if fitted.network.output.wide:
+        fitted.network.output.wide.forget_inverted()
+    return fitted
