@@ -21,7 +21,7 @@ import argparse
 import resource
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,11 @@ def shop(seed: int = 0) -> dict[str, Any]:
     return {"user": user, "item": item, "time": np.arange(N_EVENTS, dtype=np.float64), "stars": stars}
 
 
-PLANTED = {"no-repeats": lambda: planted(False), "drift": lambda: planted(True), "shop": shop}
+PLANTED: dict[str, Callable[[], dict[str, Any]]] = {
+    "no-repeats": lambda: planted(False),
+    "drift": lambda: planted(True),
+    "shop": shop,
+}
 
 
 def measures(found: np.ndarray) -> dict[str, float]:
