@@ -1,13 +1,14 @@
 """A temporal graph network on a CPU: `TemporalLinkPredictor` and the example of PyTorch Geometric (PyG).
 
     python -m bench.tgn --steps [--batches 10,200] [--features N] [--events N] [--repeats N]
-    python -m bench.tgn --accuracy [--batches 10,200] [--epochs N] [--systems sparsenet,pyg]
+    python -m bench.tgn --accuracy [--batches 10,200] [--epochs N] [--seed N] [--systems sparsenet,pyg]
     python -m bench.tgn --sizes 1,10,100 [--events N] [--plot FILE]
     python -m bench.tgn --nodes 250000,25000000 [--batches 10,200]
 
-All but the last need ``--data CSV``, a log as for `bench.streams`; all write to ``--json FILE``. One thread, CPU seconds.
+All but the last need ``--data CSV``, a log as for `bench.streams`; all write to ``--json FILE``. One thread, CPU time.
 PyG runs in its environment of ``make peers``. Both systems have 100 units of memory and 10 neighbors. The log has no
-features, so links get one that is 0; ``--steps --features 172`` draws as many as the original data have. The first 70 % of the events train, 15 % more only go into memory, and the last 15 % are the test.
+features, so links get one that is 0; ``--steps --features 172`` draws as many as the original data have. The first 70 %
+of the events train, 15 % more only go into memory, and the last 15 % are the test.
 
 ``--steps`` runs both systems in turn from equal weights on the same events, and reports the median of the later half of
 the steps. ``--accuracy`` trains on whole epochs: average precision and AUC are those of all test events. ``--sizes``
@@ -145,13 +146,13 @@ def accuracy(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         yield from pyg_accuracy(log, options)
     if "sparsenet" in options.systems:
         for size in options.batches:
-            yield own_accuracy(log, size, options.epochs, options.ranking)
+            yield own_accuracy(log, size, options.epochs, options.seed, options.ranking)
 
 
 def pyg_accuracy(log: dict[str, Any], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     n = len(log["sources"])
     first = int(TESTED * n) - int(TRAINED * n)
-    run = {"seed": 0, "n_train": int(TRAINED * n), "batch": options.pyg_batch, "epochs": options.epochs}
+    run = {"seed": options.seed, "n_train": int(TRAINED * n), "batch": options.pyg_batch, "epochs": options.epochs}
     with peer(log, [run | {"n_test": n, "test_batch": options.pyg_batch}], DROPOUT) as next_run:
         found = next_run()
     for epoch in range(options.epochs):
@@ -161,6 +162,8 @@ def pyg_accuracy(log: dict[str, Any], options: argparse.Namespace) -> Iterator[d
             "system": "pyg",
             "batch": options.pyg_batch,
             "epochs": epoch + 1,
+            "events": n,
+            "seed": options.seed,
             "cpu_seconds_of_training": float(found["seconds"].sum()) * (epoch + 1) / options.epochs,
             "scores": {
                 "AP": float(average_precision_score(labels, scores.ravel())),
@@ -169,14 +172,14 @@ def pyg_accuracy(log: dict[str, Any], options: argparse.Namespace) -> Iterator[d
         }
 
 
-def own_accuracy(log: dict[str, Any], size: int, epochs: int, ranking: bool) -> dict[str, Any]:
+def own_accuracy(log: dict[str, Any], size: int, epochs: int, seed: int, ranking: bool) -> dict[str, Any]:
     n = len(log["sources"])
     columns = {"source": log["sources"], "target": log["targets"], "time": log["times"], "zero": log["features"][:, 0]}
     bounds = [0, int(TRAINED * n), int(TESTED * n), n]
     train, later, test = (
         {name: values[first:end] for name, values in columns.items()} for first, end in pairwise(bounds)
     )
-    model = TemporalLinkPredictor(batch_size=size, epochs=epochs, n_jobs=1, random_state=0, verbose=False)
+    model = TemporalLinkPredictor(batch_size=size, epochs=epochs, n_jobs=1, random_state=seed, verbose=False)
     began = time.process_time()
     model.fit(train, event_features=["zero"])
     seconds = time.process_time() - began
@@ -185,6 +188,8 @@ def own_accuracy(log: dict[str, Any], size: int, epochs: int, ranking: bool) -> 
         "system": "sparsenet",
         "batch": size,
         "epochs": epochs,
+        "events": n,
+        "seed": seed,
         "loss": model.loss_,
         "cpu_seconds_of_training": seconds,
         "events_per_cpu_second": epochs * bounds[1] / seconds,
@@ -196,7 +201,7 @@ def sizes(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Compare batch sizes after one epoch."""
     log = graph_log(options.data, options.events)
     for size in options.sizes:
-        yield own_accuracy(log, size, 1, ranking=False)
+        yield own_accuracy(log, size, 1, options.seed, ranking=False)
 
 
 def nodes(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -250,6 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--systems", default="sparsenet,pyg")
     parser.add_argument("--pyg-batch", type=int, default=200)
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--events", type=int)
     parser.add_argument("--features", type=int, default=0)
     parser.add_argument("--ranking", action="store_true")

@@ -2,10 +2,10 @@
 
     .bench/envs/pyg/bin/python -m bench.tgn_equal --data CSV [--batches 10,200] [--count 100] [--json FILE]
 
-Run it in the environment of PyG, which also needs scikit-learn. Before each step, PyG gets the weights and the memory of
-`sparsenet`; then both take the step on the same links and negatives, without dropout. Neighbors, messages and gradients
-are their own. Without equal weights before each step, rounding grows: weights of the time encoding are multiplied by
-seconds. Two faults of torch-geometric 2.8.1 are mended, as `bench.peers.pyg` explains.
+Run it in the environment of PyG, which also needs scikit-learn. Before each step, PyG gets the weights and the memory
+of `sparsenet`; then both take the step on the same links and negatives, without dropout. Neighbors, messages and
+gradients are their own. Without equal weights before each step, rounding grows: weights of the time encoding are
+multiplied by seconds. Two faults of torch-geometric 2.8.1 are mended, as `bench.peers.pyg` explains.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python -m bench.peers.pyg JOB
 
-The job is a JSON file: the file of the log, the settings of the network, and for each run its seed, batch size, epochs, and
-numbers of training and of all events; then the folder of the results. `exact` mends two faults of the package. It prints a line when a run is done, and waits for
-one before each, so that runs of two systems can take turns.
+The job is a JSON file: the file of the log, the settings of the network, and for each run its seed, batch size, epochs,
+and numbers of training and of all events; then the folder of the results. `exact` mends two faults of the package. It
+prints a line when a run is done, and waits for one before each, so that runs of two systems can take turns.
 """
 
 from __future__ import annotations

@@ -21,15 +21,8 @@ void bind_message_rows(Array memory, Array nodes, Array partners, Array features
   states_.require(0, n, "length of nodes").require(1, m + 1, "columns of memory + 1");
   sines_.require(0, n, "length of nodes").require(1, t, "columns of times");
   require_threads(threads);
-  const GraphMessages in = {m,
-                            f,
-                            t,
-                            memory_.data(),
-                            nodes_.data(),
-                            partners_.data(),
-                            features_.data(),
-                            elapsed_.data(),
-                            times_.data()};
+  const GraphMessages in = {
+      m, f, t, memory_.data(), nodes_.data(), partners_.data(), features_.data(), elapsed_.data(), times_.data()};
   GilRelease release;
   message_rows(in, n, messages_.data(), states_.data(), sines_.data(), threads);
 }
@@ -161,7 +154,8 @@ void bind_remember_links(Array neighbors, Array neighbor_times, Array neighbor_f
   counts_.require(0, neighbors_.rows(), "rows of neighbors");
   targets_.require(0, sources_.size(), "length of sources");
   times_.require(0, sources_.size(), "length of sources");
-  features_.require(0, sources_.size(), "length of sources").require(1, neighbor_features_.cols(), "features of a link");
+  features_.require(0, sources_.size(), "length of sources")
+      .require(1, neighbor_features_.cols(), "features of a link");
   GilRelease release;
   remember_links({k, neighbor_features_.cols(), neighbors_.data(), neighbor_times_.data(), neighbor_features_.data(),
                   counts_.data()},

@@ -103,14 +103,9 @@ void bind_search_cells(Array queries, Array centroids, Array centroid_scales, Ar
   if (centroids_.rows() < 1) centroids_.fail("must have a row");
   require_at_least_one("n_probes", n_probes);
   require_between("n_candidates", n_candidates, out_labels_.cols(), std::numeric_limits<int32_t>::max());
-  const Cells cells = {centroids_.rows(),
-                       width,
-                       {centroids_.data(), centroid_scales_.data()},
-                       nullptr,
-                       starts_.data(),
-                       {codes_.data(), scales_.data()},
-                       offsets_.data(),
-                       labels_.data()};
+  const Cells cells = {centroids_.rows(), width,          {centroids_.data(), centroid_scales_.data()},
+                       nullptr,           starts_.data(), {codes_.data(), scales_.data()},
+                       offsets_.data(),   labels_.data()};
   const CellQuery query = {queries_.data(), queries_.rows(), n_probes, n_candidates, out_labels_.cols()};
   require_threads(threads);
   GilRelease release;
@@ -137,19 +132,15 @@ void bind_nearest_in_cells(Array queries, Array centroids, Array centroid_scales
   codes_.require(0, n_entries, "last of starts").require(1, width, "columns of queries");
   scales_.require(0, n_entries, "last of starts");
   out_positions_.require(0, queries_.rows(), "rows of queries");
-  out_scores_.require(0, queries_.rows(), "rows of queries").require(1, out_positions_.cols(), "columns of out_positions");
+  out_scores_.require(0, queries_.rows(), "rows of queries")
+      .require(1, out_positions_.cols(), "columns of out_positions");
   out_scanned_.require(0, queries_.rows(), "rows of queries");
   if (out_positions_.cols() < 1) out_positions_.fail("must have a column");
   if (centroids_.rows() < 1) centroids_.fail("must have a row");
   require_at_least_one("n_probes", n_probes);
-  const Cells cells = {centroids_.rows(),
-                       width,
-                       {centroids_.data(), centroid_scales_.data()},
-                       lengths_.data(),
-                       starts_.data(),
-                       {codes_.data(), scales_.data()},
-                       nullptr,
-                       nullptr};
+  const Cells cells = {centroids_.rows(), width,          {centroids_.data(), centroid_scales_.data()},
+                       lengths_.data(),   starts_.data(), {codes_.data(), scales_.data()},
+                       nullptr,           nullptr};
   const CellQuery query = {queries_.data(), queries_.rows(), n_probes, out_positions_.cols(), out_positions_.cols()};
   require_threads(threads);
   GilRelease release;
@@ -255,7 +246,8 @@ void bind_index(py::module_& core) {
            "scales"_a, "offsets"_a, "labels"_a, "weight"_a, "bias"_a, "n_probes"_a, "n_candidates"_a, "out_labels"_a,
            "out_scores"_a, "out_scanned"_a, "threads"_a);
   core.def("nearest_in_cells", bind_nearest_in_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "lengths"_a,
-           "starts"_a, "codes"_a, "scales"_a, "n_probes"_a, "out_positions"_a, "out_scores"_a, "out_scanned"_a, "threads"_a);
+           "starts"_a, "codes"_a, "scales"_a, "n_probes"_a, "out_positions"_a, "out_scores"_a, "out_scanned"_a,
+           "threads"_a);
   core.def("nearest_points", bind_nearest_points, "indptr"_a, "indices"_a, "data"_a, "index_indptr"_a, "index_points"_a,
            "index_weights"_a, "n_others"_a, "most"_a, "out_points"_a, "out_products"_a, "threads"_a);
   core.def("neighbor_votes", bind_neighbor_votes, "indptr"_a, "indices"_a, "data"_a, "label_indptr"_a, "label_ids"_a,

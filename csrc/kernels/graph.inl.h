@@ -120,9 +120,7 @@ inline void add_scaled(float factor, const float* __restrict x, int64_t width, f
   for (int64_t c = 0; c < width; ++c) sum[c] += factor * x[c];
 }
 
-inline float attention_scale(const LastLinks& in) {
-  return 1.0f / __builtin_sqrtf(static_cast<float>(in.n_channels));
-}
+inline float attention_scale(const LastLinks& in) { return 1.0f / __builtin_sqrtf(static_cast<float>(in.n_channels)); }
 
 // `scratch` has room for the encoded links of a seed.
 void attend_last(const LastLinks& in, float* out, float* out_edges, float* weights, float* scratch, int64_t begin,

@@ -14,9 +14,8 @@ constexpr int64_t kGrain = 16;  // nodes of one task
 }  // namespace
 
 void message_rows(const GraphMessages& in, int64_t n, float* messages, float* states, float* sines, int threads) {
-  parallel_blocks(n, kGrain, threads, [&](int64_t begin, int64_t end) {
-    kernels().message_rows(in, messages, states, sines, begin, end);
-  });
+  parallel_blocks(n, kGrain, threads,
+                  [&](int64_t begin, int64_t end) { kernels().message_rows(in, messages, states, sines, begin, end); });
 }
 
 void gru_rows(float* gates, const float* states, const float* before, int64_t n, int64_t width, float* after,

@@ -229,7 +229,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         return self._rules()
 
     def _memory_limit(self) -> int | None:
-        return optional(number_of_bytes, "memory_limit", self.memory_limit)
+        limit: int | None = optional(number_of_bytes, "memory_limit", self.memory_limit)
+        return limit
 
     def _rules(self) -> Rules:
         if isinstance(self.cost, str):

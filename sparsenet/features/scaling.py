@@ -290,7 +290,7 @@ class ColumnTotals:
         found = np.zeros(len(centre))
         for part in _csr_blocks(self.X):
             np.add.at(found, part.indices, np.square(part.data * self.lift[part.indices] - centre[part.indices]))
-        return found + (self.X.shape[0] - self.lengths) * np.square(centre)
+        return np.asarray(found + (self.X.shape[0] - self.lengths) * np.square(centre))
 
 
 def _csr_blocks(X: Any, max_numbers: int = 1 << 21) -> Iterator[Any]:

@@ -46,6 +46,9 @@ def widen(arrays: Arrays) -> Arrays:
     for name in by_kind:
         if not (name.endswith(MASK) or (name.endswith(SCALE) and arrays[name].dtype == np.uint16)):
             found[name] = _widened(name, arrays, found)
+    unchanged = {name for name, array in found.items() if array is arrays[name]}
+    if 2 * sum(arrays[name].nbytes for name in unchanged) < sum(array.nbytes for array in arrays.values()):
+        found |= {name: found[name].copy() for name in unchanged}  # so that the memory of the file is freed
     return {name: found[name] for name in arrays if name in found}
 
 
@@ -146,7 +149,7 @@ def _ids(name: str, gaps: I64, pointers: NDArray[Any]) -> NDArray[np.int32]:
     ids = sums - np.repeat(before, np.diff(pointers))
     if ids.max(initial=0) > np.iinfo(np.int32).max:
         raise ModelError(f"{name} holds a number that is too large")
-    return ids.astype(np.int32)
+    return np.asarray(ids, np.int32)
 
 
 def _unmasked(name: str, codes: NDArray[Any], mask: NDArray[Any]) -> NDArray[np.int8]:
@@ -199,9 +202,8 @@ def _row_pointers(name: str, array: NDArray[Any], arrays: Arrays) -> I64 | None:
 
 
 def _of_matrix(array: NDArray[Any]) -> I64:
-    if array.ndim != 2:
-        return np.zeros(1, np.int64)
-    return np.arange(len(array) + 1, dtype=np.int64) * array.shape[1]
+    rows, columns = array.shape if array.ndim == 2 else (0, 0)
+    return np.asarray(columns * np.arange(rows + 1), np.int64)
 
 
 def _pointers_of(name: str, endings: dict[str, str]) -> str:

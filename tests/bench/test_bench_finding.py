@@ -28,21 +28,21 @@ def test_other_libraries_get_biases_and_one_length():
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), np.linalg.norm(vectors[-1]), rtol=1e-5)
 
 
+def options_of(tmp_path, **changed):
+    usual = {"vectors": 300, "width": 16, "k": 1, "recall": 0.9, "points": 20, "noise": 1.5, "cells": None}
+    return argparse.Namespace(**usual, out=tmp_path / "found.json", **changed)
+
+
+def test_finds_neighbors_among_planted_embeddings(tmp_path):
+    report = finding.measure(options_of(tmp_path, kind="embeddings", systems=["exact", "cells-of-points"]))
+    exact, cells = report["runs"]
+    assert exact["recall"] == 1
+    assert 0.7 < cells["recall"] <= 1
+
+
 @pytest.mark.parametrize("kind", ["planted", "network"])
 def test_measures_each_of_our_systems(tmp_path, kind):
-    options = argparse.Namespace(
-        vectors=300,
-        width=16,
-        kind=kind,
-        k=1,
-        recall=0.9,
-        points=20,
-        noise=1.5,
-        cells=None,
-        systems=OURS,
-        out=tmp_path / "found.json",
-    )
-    report = finding.measure(options)
+    report = finding.measure(options_of(tmp_path, kind=kind, systems=OURS))
     runs = {run["system"]: run for run in report["runs"]}
     assert list(runs) == OURS
     assert runs["exact"]["recall"] == 1

@@ -74,6 +74,22 @@ def test_a_blend_is_the_same_on_processes(network, tmp_path):
     assert os.listdir(tmp_path / "scratch") == []
 
 
+def test_neighbors_of_dense_points_are_the_same_on_processes():
+    points = np.random.default_rng(0).normal(size=(300, 12))
+    points += np.arange(300)[:, None] % 5
+
+    def fitted(**how):
+        return (
+            BlendClassifier(random_state=0, n_jobs=1, network="drop").fit(points, np.arange(300) % 5, **how).neighbors_
+        )
+
+    with processes(2) as pool:
+        found, expected = fitted(executor=pool), fitted()
+    assert found.power == expected.power
+    for one, other in zip(found.arrays(), expected.arrays(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_a_failed_fit_on_workers_leaves_the_model_unchanged(tmp_path):
     model = TreeClassifier(random_state=0).fit(X, Y)
     before = model.fitted_

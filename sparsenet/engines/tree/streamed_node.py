@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def train_streamed_node(
         return rows.indptr, places[rows.indices], rows.data, squared[own]
 
     costs = rules.cost, rules.cost * rules.others, rules.rarity
-    settings = rules.epochs, rules.tolerance, seed, rules.smallest
+    settings: tuple[Any, ...] = rules.epochs, rules.tolerance, seed, rules.smallest
     part: Part = kernels.train_node_by_parts(read, part_points, masks, features, n_children, *costs, *settings)
     return part
 

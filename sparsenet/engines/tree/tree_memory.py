@@ -113,10 +113,12 @@ class TreeMemory:
     def _task_bytes(self, n: int) -> int:
         """Return the bytes of training a node of n points."""
         entries = int(n * self._mean_entries)
+        weights = 4 * CHILDREN * min(entries, self.points[0].width)
         if isinstance(self.points[0], Rows):
-            return self.threads * (ENTRY_BYTES * entries + POINT_BYTES * n)  # each thread gathers a node
-        read = 2 * ENTRY_BYTES * min(entries, self.rules.call_entries)  # from disk, then into nodes
-        return POINT_BYTES * n + read
+            return self.threads * (ENTRY_BYTES * entries + POINT_BYTES * n + weights)  # each thread gathers a node
+        most = self.rules.call_entries  # read from disk for the nodes of a task; then each thread gathers a node
+        read = min(most, self.points[0].n_entries) + min(most, self.threads * entries)
+        return POINT_BYTES * n + ENTRY_BYTES * read + self.threads * weights
 
     @property
     def _mean_entries(self) -> float:

@@ -65,8 +65,8 @@ def dual_passes(
     ``visit(order, rest, stride, alpha)`` visits the points of `order` once, moves those that violate optimality by more
     than `rest` to the front, and returns their number and the largest violation.
     """
-    tolerance = np.float32(tolerance)
-    order, alpha, state = np.arange(n, dtype=np.int32), _start(n, slack), np.array([seed & _64_BITS], np.uint64)
+    limit, order, state = np.float32(tolerance), np.arange(n, dtype=np.int32), np.array([seed & _64_BITS], np.uint64)
+    alpha = _start(n, slack)  # type: ignore[no-untyped-call]
     active, epoch, in_a_row = n, 0, 0
     full = most_epochs - min(_MAX_SHORT_STRIDES, most_epochs // 2)
     while epoch < most_epochs and n > 0:
@@ -74,11 +74,11 @@ def dual_passes(
         in_a_row = 0 if everything else in_a_row + 1
         _shuffle(order[:active], state)  # type: ignore[no-untyped-call]
         stride = np.float32(1) if epoch < full else np.float32(1) / np.float32(2 + epoch - full)
-        active, violation = visit(order[:active], tolerance / np.float32(2), stride, alpha)
+        active, violation = visit(order[:active], limit / np.float32(2), stride, alpha)
         epoch += 1
-        if violation > tolerance and active > 0 and in_a_row < _MAX_SHORT_PASSES:
+        if violation > limit and active > 0 and in_a_row < _MAX_SHORT_PASSES:
             continue
-        if everything and violation <= tolerance:
+        if everything and violation <= limit:
             break
         active = n  # a full pass checks the points that were skipped
     return epoch

@@ -111,8 +111,8 @@ def train_node_by_parts(
         kept, most = 0, np.float32(0)
         for first in range(0, len(order), part_points):
             own = order[first : first + part_points].copy()
-            points, own_alpha, local = (*read(own), *_children(belongs[own])), alpha[own], np.arange(len(own))
-            local = local.astype(np.int32)
+            points, own_alpha = (*read(own), *_children(belongs[own])), alpha[own]
+            local = np.arange(len(own), dtype=np.int32)
             active, violation = visit_points(points, slacks, 0, local, rest, stride, weight, own_alpha)
             alpha[own], is_active = own_alpha, np.zeros(len(own), np.bool_)
             is_active[local[:active]] = True

@@ -15,6 +15,7 @@ from sparsenet.engines.neighbors.unit_points import is_dense
 from sparsenet.features.kinds import are_dense
 from sparsenet.index.vector_index import share_found
 from sparsenet.storage import load, save
+from sparsenet.storage.narrow import widen
 
 SMALL_NETWORK = ExtremeClassifier(hidden=8, epochs=2)
 
@@ -187,7 +188,8 @@ def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("dense") / "model"
     model = BlendClassifier(network="drop", random_state=0).fit(TABLE, OWNERS)
     model.save(path)
-    return model, *load(path)
+    arrays, metadata = load(path)
+    return model, widen(arrays), metadata
 
 
 @pytest.mark.parametrize(

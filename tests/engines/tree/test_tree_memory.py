@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from sparsenet import TreeClassifier
+from sparsenet.core.memory import announce
 from sparsenet.engines.tree import tree_memory
 
 N, N_FEATURES, N_LABELS = 12_000, 4000, 1200
@@ -28,13 +29,12 @@ def tree(**parameters: Any) -> TreeClassifier:
 def announced(monkeypatch):
     """Collect the bytes of each step."""
     steps: list[dict[str, int]] = []
-    real = tree_memory.announce
 
-    def announce(needed: dict[str, int], *rest: Any, **how: Any) -> str | None:
+    def record(needed: dict[str, int], *rest: Any, **how: Any) -> str | None:
         steps.append(needed)
-        return real(needed, *rest, **how)
+        return announce(needed, *rest, **how)
 
-    monkeypatch.setattr(tree_memory, "announce", announce)
+    monkeypatch.setattr(tree_memory, "announce", record)
     return steps
 
 
