@@ -13,7 +13,7 @@ from sparsenet.core.validation import first_unusable
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.columns.category_column import CategoryColumn
 from sparsenet.features.columns.cell_numbers import are_numbers, is_code, numbers_in
-from sparsenet.features.columns.cells import Cells, shown
+from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder
 from sparsenet.features.columns.column_types import ColumnProfile
 from sparsenet.features.columns.encoder_arrays import pack, unpack
@@ -109,8 +109,8 @@ def _numbers(cells: Cells) -> NDArray[np.float64]:
         return numbers
     if not len(strays) and np.isnan(numbers[row]):
         raise _missing(cells, row)
-    problem = "not a number, and the model learnt numbers" if len(strays) else "beyond the range of float32"
-    raise cells.error(f"column {cells.name!r} holds {shown(cells.values[row])}, {problem}: correct it", row)
+    number = "the model learnt numbers, so write a number"
+    cells.refuse(row, number if len(strays) else "it is beyond the range of float32, so correct it")
 
 
 def _missing(cells: Cells, row: int) -> ValueError:
@@ -198,5 +198,5 @@ def _distinct_names(frame: Frame, item: str) -> NDArray[Any]:
     again = np.flatnonzero(np.diff(codes[order]) == 0)
     if len(again):
         row = int(order[again + 1].min())
-        raise frame.error(f"column {item!r} holds {shown(names[codes[row]])} again: an item has one row", row)
+        Cells.of(frame, item).refuse(row, "an earlier row has this item, and each item has one row")
     return names[codes]
