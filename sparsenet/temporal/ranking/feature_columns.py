@@ -105,12 +105,12 @@ def _numbers(cells: Cells) -> NDArray[np.float64]:
     """Return the numbers in cells; refuse others, and missing and infinite ones."""
     numbers, strays = numbers_in(cells)
     row = int(strays[0]) if len(strays) else first_unusable(numbers)
-    if row is None:
-        return numbers
-    if not len(strays) and np.isnan(numbers[row]):
-        raise _missing(cells, row)
-    number = "the model learnt numbers, so write a number"
-    cells.refuse(row, number if len(strays) else "it is beyond the range of float32, so correct it")
+    if row is not None:
+        if not len(strays) and np.isnan(numbers[row]):
+            raise _missing(cells, row)
+        number = "the model learnt numbers, so write a number"
+        cells.refuse(row, number if len(strays) else "it is beyond the range of float32, so correct it")
+    return numbers
 
 
 def _missing(cells: Cells, row: int) -> ValueError:
