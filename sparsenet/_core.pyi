@@ -354,7 +354,7 @@ def nearest_in_cells(
 ) -> None:
     """Find for each query (n, h) the k vectors of the largest products in the nearest cells.
 
-    The arguments are those of `search_cells`, but entry j of cell c is the vector ``lengths[c] * centroid[c] +
+    The arguments are as in `search_cells`, but entry j of cell c is the vector ``lengths[c] * centroid[c] +
     scales[j] * codes[j]``. Products are computed from these bytes and the query in up to 16 bits.
 
     `out_positions` and `out_scores` (n, k) are positions of entries and their products, best first, ties by position;
