@@ -154,7 +154,7 @@ class Ours:
 
 
 class Neighbors:
-    """The neighbors of a blend alone: those of a point vote for its labels."""
+    """The neighbors of a blend alone, which vote for the labels of a point."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.job, self.choices = job, dict[str, str]()
@@ -163,7 +163,7 @@ class Neighbors:
         from sparsenet.core.rows import Rows
         from sparsenet.engines.neighbors.fit_neighbors import fit
 
-        labels = Rows.of(sparse.csr_array(Y, dtype=np.float32))
+        labels = Rows.of(Y.astype(np.float32))
         self.model, found = fit(self._rows(X), labels, VOTERS, seed=self.job["seed"], threads=self.job["threads"])
         self.choices = {name: str(decision.value) for name, decision in found.items()}
 

@@ -21,7 +21,7 @@ import argparse
 import resource
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,11 @@ def shop(seed: int = 0) -> dict[str, Any]:
     return {"user": user, "item": item, "time": np.arange(N_EVENTS, dtype=np.float64), "stars": stars}
 
 
-PLANTED = {"no-repeats": lambda: planted(False), "drift": lambda: planted(True), "shop": shop}
+PLANTED: dict[str, Callable[[], dict[str, Any]]] = {
+    "no-repeats": lambda: planted(False),
+    "drift": lambda: planted(True),
+    "shop": shop,
+}
 
 
 def measures(found: np.ndarray) -> dict[str, float]:
@@ -126,7 +130,7 @@ def features_of(log: dict[str, Any]) -> dict[str, Any]:
     return {"event_features": ["stars"], "item_features": {"item": items, "kind": [f"kind {i % 4}" for i in items]}}
 
 
-def varied(rate: str, value: float) -> type[NextItem]:
+def varied(rate: str, value: float) -> Any:
     """Return a `NextItem` with another rate."""
     rules = replace(RULES, rates=replace(RULES.rates, **{rate: value}))
     return type("Varied", (NextItem,), {"_rules": rules, "__init__": NextItem.__init__})
@@ -136,7 +140,7 @@ def next_item(log: dict[str, Any], first: int, refresh: int, system: str) -> dic
     """Learn the first events, then predict and learn the others."""
     features = features_of(log) if "features" in system else {}
     name, _, value = system.removeprefix("NextItem").lstrip(", ").partition("=")
-    kind = varied(name, float(value)) if value else NextItem
+    kind: Any = varied(name, float(value)) if value else NextItem
     parts = [{name: values[rows] for name, values in log.items()} for rows in (slice(first), slice(first, None))]
     model = kind(refresh=refresh, mutual="mutual" in system, n_jobs=1)
     model.fit({name: values[:100] for name, values in log.items()}, **features)  # compiles the Numba kernels

@@ -12,8 +12,8 @@ struct ByteRows {
   const float* scales;
 };
 
-// Cell c has the entries [starts[c], starts[c + 1]): rows in 8 bits and their labels. A label may be in several cells.
-// `offsets` are biases of the entries. Rows with `lengths` are differences from lengths[c] times the centroid.
+// Cell c has the entries [starts[c], starts[c + 1]): rows in 8 bits and their labels. A label may be in several
+// cells. `offsets` are biases of the entries. Rows with `lengths` are differences from lengths[c] times the centroid.
 // Null offsets and lengths are zeros; null labels are the positions of the entries.
 struct Cells {
   int64_t n_cells, width;

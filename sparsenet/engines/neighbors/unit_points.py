@@ -78,9 +78,9 @@ class UnitPoints:
 
     def _unit(self, dense: F32) -> F32:
         peaks = np.abs(dense).max(axis=1, keepdims=True)
-        peaks = np.where(peaks > 0, peaks, np.float32(1))
-        dense = np.asarray(dense / peaks, np.float32)  # so that no square overflows
-        return normalized(dense * self.weights)
+        peaks[peaks == 0] = 1
+        scaled: F32 = dense / peaks  # so that no square overflows
+        return normalized(scaled * self.weights)
 
 
 def largest_values(points: Rows) -> F32:

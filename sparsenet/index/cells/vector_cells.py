@@ -44,7 +44,7 @@ class VectorCells:
     starts : ndarray of shape (C + 1,)
         Cell c has the entries ``starts[c] : starts[c + 1]``.
     entries : ByteRows
-        Differences of the vectors from ``lengths[c] * centroids[c]``.
+        The vectors minus ``lengths[c] * centroids[c]``, in 8 bits.
     ids : ndarray of shape (n,)
         Numbers of the vectors.
     effort : int
