@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
+from sparsenet.core.memory import announce
 from sparsenet.engines.network import building
 from sparsenet.engines.tree import tree_memory
 
@@ -86,9 +87,8 @@ def test_the_limit_of_the_tree_covers_its_training(network):
 
 def test_the_limit_covers_a_second_tree(monkeypatch):
     steps = []
-    announced = tree_memory.announce
     monkeypatch.setattr(
-        tree_memory, "announce", lambda needed, *r, **how: steps.append(needed) or announced(needed, *r, **how)
+        tree_memory, "announce", lambda needed, *r, **how: steps.append(needed) or announce(needed, *r, **how)
     )
     usual = BlendClassifier(network="drop", verbose=False, random_state=0)
     usual.fit(X[:2000], Y[:2000])
