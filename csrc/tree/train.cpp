@@ -195,14 +195,15 @@ void train_by_groups(const Nodes& nodes, std::vector<NodeClassifiers>& found, in
     found[node] = quantize(own[node].features, own[node].weight, nodes.min_weight);
   });
 }
+
 // Some points of a node, with labels and dual variables.
 struct LoadedPart {
   std::vector<int32_t> order, labels;
   std::vector<int64_t> label_indptr;
   std::vector<float> alpha;
 
-  // Visits the points order[begin, end) of a node that `read` returns, moves those that stay active to order[kept, ...),
-  // and returns the end of these.
+  // Visits the points all[begin, end) of a node that `read` holds. Moves the points that stay active to the places of
+  // `all` from `kept` on, and returns the end of these places.
   int64_t visit(DualProblem problem, const NodePart& read, const uint16_t* belongs, int32_t* all, int64_t begin,
                 int64_t end, int64_t kept, float rest, float stride, float* weight, float* all_alpha,
                 float* violation) {

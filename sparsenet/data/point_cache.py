@@ -1,7 +1,7 @@
 """Convert points to a `StoredPoints` in a cache folder, once for each source.
 
 A file of text has one cache, named after its path. A matrix has one for its content. A stream of batches, which cannot
-be recognised, is written again at each call.
+be recognised, is written again at each call, to a file without a name.
 """
 
 from __future__ import annotations
@@ -169,10 +169,10 @@ def stored_batches(
 
     A batch without rows has None in place of y.
     """
-    place, known = Path(folder) / "stream.points", None
+    place, known = Path(folder) / "stream", None
     labels: list[Any] = []
     first = 0
-    with PointWriter(place) as writer, parts_done(0, "storing batches", verbose) as on_batch:
+    with PointWriter(place, temporary=True) as writer, parts_done(0, "storing batches", verbose) as on_batch:
         for number, batch in enumerate(batches):
             X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)
             if _length(X) == _length(y) == 0:

@@ -45,20 +45,24 @@ class PointWriter:
     def __init__(self, path: Path, *, temporary: bool = False) -> None:
         self.path, self._part = path, None if temporary else path.with_name(path.name + ".part")
         with self._naming_errors():
+            self._make_folder()
             self._file = self._unnamed() if self._part is None else self._locked(self._part)
             self._file.write(START)
         self._rows: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._blocks: list[tuple[int, int, int, int]] = []
         self.n_nonzero, self.lowest, self.crc, self._is_done = 0, 0.0, 0, False
 
+    def _make_folder(self) -> None:
+        folder = self.path.parent
+        if folder.exists() and not folder.is_dir():
+            raise DataError(os.fspath(folder), None, "is a file, and the cache must be a folder: name another one")
+        folder.mkdir(parents=True, exist_ok=True)
+
     def _unnamed(self) -> IO[bytes]:
         return tempfile.TemporaryFile(dir=self.path.parent)  # closed by __exit__
 
     def _locked(self, part: Path) -> IO[bytes]:
         """Open the file under its temporary name, empty; wait for another process that writes it."""
-        if part.parent.exists() and not part.parent.is_dir():
-            raise DataError(os.fspath(part.parent), None, "is a file, and the cache must be a folder: name another one")
-        part.parent.mkdir(parents=True, exist_ok=True)
         while True:
             file = open(part, "a+b")  # noqa: SIM115  # closed by __exit__
             fcntl.flock(file, fcntl.LOCK_EX)  # the system frees it if its owner dies

@@ -58,7 +58,7 @@ def rounded(arrays: Arrays) -> Arrays:
         name: array if _row_pointers(name, array, arrays) is None else array.copy() for name, array in arrays.items()
     }
     round_rows(found)
-    return {name: half(array) if _is_factor(name, array) else array for name, array in found.items()}
+    return {name: to_bfloat16(array) if _is_factor(name, array) else array for name, array in found.items()}
 
 
 def round_rows(arrays: Arrays) -> None:
@@ -71,9 +71,10 @@ def round_rows(arrays: Arrays) -> None:
 def _round(flat: F32, indptr: I64) -> None:
     for begin, end in _blocks(indptr):
         own, rows = flat[indptr[begin] : indptr[end]], indptr[begin : end + 1] - indptr[begin]
-        steps = np.repeat(_halved(_steps(own, rows)), np.diff(rows))
+        steps = np.repeat(_cut_to_bfloat16(_steps(own, rows)), np.diff(rows))
         np.clip(np.rint(own / np.where(steps > 0, steps, np.float32(1))), -LARGEST, LARGEST, out=own)
         own *= steps
+        own += np.float32(0)  # 8 bits have no negative zero
 
 
 def _steps(own: F32, rows: I64) -> F32:
@@ -81,12 +82,12 @@ def _steps(own: F32, rows: I64) -> F32:
     return np.asarray(by_row(np.maximum, np.abs(own), rows) / np.float32(LARGEST))
 
 
-def _halved(values: F32) -> F32:
+def _cut_to_bfloat16(values: F32) -> F32:
     """Cut floats to bfloat16. So 127 steps are exact, and rounding such a row again changes nothing."""
     return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
-def half(values: F32) -> F32:
+def to_bfloat16(values: F32) -> F32:
     """Round positive floats to bfloat16, the upper half of their bits."""
     return ((values.view(np.uint32) + np.uint32(0x7FFF)) & np.uint32(0xFFFF0000)).view(np.float32)
 
@@ -96,7 +97,7 @@ def _narrowed(name: str, array: NDArray[Any], arrays: Arrays) -> Arrays:
     if numbers is not None:
         fits = numbers.min(initial=0) >= 0 and numbers.max(initial=0) < TOO_LARGE
         return {name: encode_varints(numbers) if fits else array}
-    if _is_factor(name, array) and np.array_equal(_halved(array), array):
+    if _is_factor(name, array) and np.array_equal(_cut_to_bfloat16(array), array):
         return {name: _upper(array)}
     if _ends(name, ("weights",)) and array.dtype == np.int8 and array.ndim == 2 and array.shape[1] % 8 == 0:
         used = array != 0
@@ -181,10 +182,10 @@ def _coded(array: F32, indptr: I64) -> tuple[NDArray[np.int8], NDArray[np.uint16
         scales[begin:end] = _steps(own, rows)
         steps = np.repeat(scales[begin:end], np.diff(rows))
         code = np.rint(own / np.where(steps > 0, steps, np.float32(1)))
-        if not np.array_equal(code * steps, own):
+        if not np.array_equal(code * steps, own) or (np.signbit(own) != (code < 0)).any():
             return None
         codes[indptr[begin] : indptr[end]] = code
-    return (codes.reshape(array.shape), _upper(scales)) if np.array_equal(_halved(scales), scales) else None
+    return (codes.reshape(array.shape), _upper(scales)) if np.array_equal(_cut_to_bfloat16(scales), scales) else None
 
 
 def _upper(values: F32) -> NDArray[np.uint16]:

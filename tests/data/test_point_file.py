@@ -296,9 +296,16 @@ def test_a_second_process_waits_and_takes_the_file_of_the_first(
     assert [path.suffix for path in tmp_path.iterdir()] == [".points"]
 
 
-def test_a_stream_reads_its_own_file_when_another_one_replaces_it(tmp_path: Path) -> None:
-    one, other = (stored_batches([(np.full((2, 3), i), np.arange(2))], tmp_path)[0] for i in range(2))
-    assert (one[:].tolist(), other[:].tolist()) == ([[0] * 3] * 2, [[1] * 3] * 2)
+def test_streams_leave_no_file_and_wait_for_no_other_stream(tmp_path: Path) -> None:
+    def batches(n: int) -> Iterator[tuple[Any, Any]]:
+        if n:
+            stored, _ = stored_batches(batches(n - 1), tmp_path)
+            assert stored[:].tolist() == [[n - 1] * 3] * 2
+        yield np.full((2, 3), n), np.arange(2)
+        assert not list(tmp_path.iterdir())  # a killed process leaves nothing
+
+    assert stored_batches(batches(1), tmp_path)[0][:].tolist() == [[1] * 3] * 2
+    assert not list(tmp_path.iterdir())
 
 
 def test_blocks_have_a_bounded_number_of_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,18 +321,16 @@ def test_blocks_have_a_bounded_number_of_entries(tmp_path: Path, monkeypatch: py
 def test_a_killed_conversion_starts_again(tmp_path: Path) -> None:
     code = (
         "import os, signal, sys, numpy as np\n"
-        "from sparsenet.data.point_cache import stored_batches\n"
-        "def batches():\n"
-        "    yield np.ones((5000, 3)), np.ones(5000)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"stored_batches(batches(), {str(tmp_path)!r})\n"
+        "from sparsenet.data.point_cache import PointWriter, stored_matrix\n"
+        "PointWriter.finish = lambda *given, **more: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"stored_matrix(np.eye(3), {str(tmp_path)!r})\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert [path.name for path in tmp_path.iterdir()] == ["stream.points.part"]
-    stored, _ = stored_batches([(np.eye(3), np.arange(3))], tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
+    stored = stored_matrix(np.eye(3), tmp_path)
     np.testing.assert_array_equal(stored[:], np.eye(3))
-    assert [path.name for path in tmp_path.iterdir()] == ["stream.points"]
+    assert list(tmp_path.iterdir()) == [Path(stored.path)]
 
 
 def test_a_writer_that_waited_for_another_one_spares_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from sparsenet.engines.blend.rounding import round_network, rounded_neighbors
 from sparsenet.engines.neighbors import fit_neighbors
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
-from sparsenet.engines.network.fit_network import InterruptedFit
+from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import rows_of, selected
 from sparsenet.engines.network.options import NetworkOptions
@@ -195,7 +195,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            second = {"runner": runner, "kept": kept[1], **how}
+            second = {"runner": runner, "kept": kept[1] | {"shared": counted, "memory_limit": limit}, **how}
             measured = _unbiased(fitted, points, held_out, options, held, pilots, **second)
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
@@ -203,6 +203,8 @@ def fit_and_measure(
             raise InterruptedBlend(fitted) from interrupt
         except (MemoryError, DivergenceError) as error:
             warnings.warn(f"the blend keeps its default weights and probabilities: {error}", UserWarning, stacklevel=4)
+    if fitted.neighbors is not None:  # nothing is left out of a centroid any more
+        fitted = replace(fitted, neighbors=replace(fitted.neighbors, centroids=None))
     return fitted, answers
 
 
@@ -237,11 +239,11 @@ def _unbiased(
 
     A pilot network is one. Return None if the network has a time budget of its own: there is no time for a second one.
     `held` are the bytes of the points and of the parts but the network. `kept` are the arguments about the checkpoint
-    of a second tree.
+    and the memory of a second tree.
     """
     if held_out.for_good:
         return fitted
-    rest, network_options = _without(held_out.points, points), options.network
+    rest, network_options, final = _without(held_out.points, points), options.network, fitted.network
     if fitted.network is not None and pilots:
         fitted = replace(fitted, network=round_network(replace(fitted.network, network=pilots[0])))
     elif fitted.network is not None and network_options is not None:
@@ -249,12 +251,20 @@ def _unbiased(
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
-        weights = (parameter.value for parameter in fitted.network.network.parameters())
-        held = {**held, "first network": bytes_in_memory(weights)}
-        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held=held)
+        first = {"first network": _bytes_of(fitted.network)}
+        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held={**held, **first})
         fitted = replace(fitted, network=round_network(network))
-    tree = fit_tree.fit(rest, options.rules, seed=seed, threads=threads, verbose=False, runner=runner, **kept)
+    held = {"first tree" if part == "tree" else part: size for part, size in held.items()}
+    held |= {"networks": _bytes_of(final, fitted.network)}
+    how: dict[str, Any] = {"seed": seed, "threads": threads, "verbose": False, "runner": runner, "held": held}
+    tree = fit_tree.fit(rest, options.rules, **how, **kept)
     return replace(fitted, tree=tree)
+
+
+def _bytes_of(*networks: FittedNetwork | None) -> int:
+    """Return the bytes of the weights of distinct networks."""
+    found = [fitted.network for fitted in networks if fitted is not None]
+    return bytes_in_memory(parameter.value for network in found for parameter in network.parameters())
 
 
 def _without(holdout: Holdout | None, points: Points) -> Points:

@@ -12,6 +12,7 @@ import numpy as np
 
 from sparsenet.core.centroids import centroids
 from sparsenet.core.rows import Rows, as_matrix, transpose
+from sparsenet.engines.neighbors.unit_points import AT_A_TIME
 from sparsenet.kernels.types import F32, I32, I64
 
 
@@ -35,7 +36,11 @@ class LabelCentroids:
         by_label = transpose(labels)
         used = np.flatnonzero(np.diff(by_label.indptr))
         summed = centroids(points, by_label.take(used), points.width, threads)
-        return cls(used.astype(np.int32), as_matrix(summed).toarray())
+        parts = (as_matrix(part).toarray() for part in summed.blocks(AT_A_TIME))
+        sums = np.empty((len(used), points.width), np.float32)
+        for start, part in zip(range(0, len(used), AT_A_TIME), parts, strict=True):
+            sums[start : start + len(part)] = part
+        return cls(used.astype(np.int32), sums)
 
     def after(self, labels: Rows) -> Rows:
         """Append the label of each centroid to the labels of points."""

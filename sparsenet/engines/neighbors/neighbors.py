@@ -77,7 +77,8 @@ class Neighbors:
     def arrays(self) -> list[NDArray[Any]]:
         """Return the arrays that the model holds."""
         index = [] if self.cells is None else self.cells.arrays()
-        return [*arrays_of(self.index, self.labels), *index, self.weights]
+        own = [] if self.centroids is None else [self.centroids.labels, self.centroids.sums]
+        return [*arrays_of(self.index, self.labels), *index, self.weights, *own]
 
     def queries(self, points: Rows) -> Rows:
         """Weigh the features of points; the largest value of a point becomes 1, so that no product overflows."""

@@ -21,7 +21,7 @@ from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
 from sparsenet.engines.tree.tree_memory import TreeMemory
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import F32, I32, I64, U16
-from sparsenet.storage.narrow import half
+from sparsenet.storage.narrow import to_bfloat16
 
 OnProgress = Callable[[float], object]
 #: The work of a level is measured in at most this many ranges of nodes; a task takes one or more.
@@ -162,7 +162,7 @@ def _joined(parts: list[Part]) -> Part:
     parts.clear()
     ends = np.cumsum([0, *(own[-1] for own in starts)])
     pointers = np.concatenate([[0], *(own[1:] + end for own, end in zip(starts, ends, strict=False))])
-    rounded = half(_drained(factors))  # 16 bits are exact enough for weights of 8 bits, and half the size on disk
+    rounded = to_bfloat16(_drained(factors))  # exact enough for weights of 8 bits, and half the size on disk
     return pointers.astype(np.int64), _drained(features), rounded, _drained(weights), _drained(bias)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.machine import available_memory
@@ -103,22 +104,28 @@ class TreeMemory:
         trained, n_rows :
             The work of the nodes that are trained, and the rows of their machines.
         """
-        per_point = 1 + self._mean_entries
-        n_in_node = int(work.max(initial=0) / per_point)
-        arrivals = int(ROUTING_BYTES * work.sum() / per_point)
+        arrivals = int(ROUTING_BYTES * work.sum() / (1 + self._mean_entries))
         rows = int(n_rows * work.sum() / trained) if trained else 0
-        routing = max(arrivals + self._task_bytes(n_in_node), ROW_WEIGHTS * rows)
+        routing = max(arrivals + self._task_bytes(work), ROW_WEIGHTS * rows)
         self._check({"tree": _bytes_of(levels) + ROW_BYTES * rows, "routing": routing})
 
-    def _task_bytes(self, n: int) -> int:
-        """Return the bytes of training a node of n points."""
-        entries = int(n * self._mean_entries)
-        weights = 4 * CHILDREN * min(entries, self.points[0].width)
-        if isinstance(self.points[0], Rows):
-            return self.threads * (ENTRY_BYTES * entries + POINT_BYTES * n + weights)  # each thread gathers a node
+    def _task_bytes(self, work: I64) -> int:
+        """Return the bytes of the largest nodes, one for each thread, while they are trained at the same time."""
+        points = self.points[0]
+        everything = len(points) + points.n_entries
+        largest = np.minimum(np.sort(work)[-self.threads :], everything)
+        n = largest / (1 + self._mean_entries)
+        entries = n * self._mean_entries
+        weights = 4 * CHILDREN * np.minimum(entries, points.width)
+        if len(work) < self.threads:
+            weights *= 2  # threads that share a node have weights of their own
+        if isinstance(points, Rows):
+            # As in csrc/tree/train.cpp: a node that all points reach need not copy them.
+            is_copied = (largest < everything) | (ENTRY_BYTES * entries < 4 * CHILDREN * points.width)
+            return int(ENTRY_BYTES * entries[is_copied].sum() + POINT_BYTES * n.sum() + weights.sum())
         most = self.rules.call_entries  # read from disk for the nodes of a task; then each thread gathers a node
-        read = min(most, self.points[0].n_entries) + min(most, self.threads * entries)
-        return POINT_BYTES * n + ENTRY_BYTES * read + self.threads * weights
+        read = min(most, points.n_entries) + min(most, entries.sum())
+        return int(POINT_BYTES * n.max(initial=0) + ENTRY_BYTES * read + weights.sum())
 
     @property
     def _mean_entries(self) -> float:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
+from sparsenet.core.memory import announce
 from sparsenet.engines.network import building
+from sparsenet.engines.tree import tree_memory
 
 N, N_FEATURES, N_LABELS = 9000, 3000, 600
 RNG = np.random.default_rng(0)
@@ -80,3 +83,17 @@ def test_the_limit_of_the_tree_covers_its_training(network):
     blend = BlendClassifier(network=network, tree=TreeClassifier(memory_limit=10**6), verbose=False)
     with pytest.raises(MemoryError, match=r"needs .*limit is 1\.0 MB"):
         blend.fit(X, Y)
+
+
+def test_the_limit_covers_a_second_tree(monkeypatch):
+    steps = []
+    monkeypatch.setattr(
+        tree_memory, "announce", lambda needed, *r, **how: steps.append(needed) or announce(needed, *r, **how)
+    )
+    usual = BlendClassifier(network="drop", verbose=False, random_state=0)
+    usual.fit(X[:2000], Y[:2000])
+    first, second = (max(sum(s.values()) for s in steps if ("first tree" in s) == own) for own in (False, True))
+    assert first < second
+    limited = clone(usual).set_params(tree=TreeClassifier(memory_limit=first))
+    with pytest.warns(UserWarning, match=r"keeps its default weights and probabilities: training needs .*first tree"):
+        limited.fit(X[:2000], Y[:2000])

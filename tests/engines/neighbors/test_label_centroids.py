@@ -1,12 +1,15 @@
 """Centroids of labels as neighbors of dense points."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ModelError, load
 from sparsenet.core.rows import Rows
-from sparsenet.engines.neighbors.fit_neighbors import fit
+from sparsenet.engines.neighbors.fit_neighbors import fit, peak_memory
+from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.storage import load as load_arrays
 from sparsenet.storage import save as save_arrays
 
@@ -66,6 +69,23 @@ def test_a_point_is_left_out_of_its_own_centroid(learnt):
         assert products[row, place] == pytest.approx(expected, rel=1e-3, abs=1e-5)
 
 
+def test_the_sums_of_centroids_count_as_memory(learnt):
+    neighbors, _ = learnt
+    assert any(array is neighbors.centroids.sums for array in neighbors.arrays())
+
+
+def test_making_centroids_takes_no_more_memory_than_announced():
+    """The sums, and the ids and values that they are made of, take more than 8 bits of all points."""
+    n, width = 300_000, 16
+    points = Rows.of(sparse.csr_array(np.random.default_rng(0).normal(size=(n, width)).astype(np.float32)))
+    labels = Rows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n, np.float32), n)
+    tracemalloc.start()
+    LabelCentroids.of(points, labels, 1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < peak_memory(points, labels)
+
+
 def test_the_centroid_of_an_only_point_does_not_vote_for_it():
     labels = Rows.of(sparse.csr_array(np.eye(360, 360, dtype=np.float32)))
     neighbors, _ = fit(POINTS, labels, 20, seed=0, threads=1)
@@ -75,6 +95,7 @@ def test_the_centroid_of_an_only_point_does_not_vote_for_it():
 def test_a_saved_blend_keeps_its_centroids(tmp_path):
     model = BlendClassifier(network="drop", random_state=0).fit(X, y)
     assert model.choices_["centroids"].value == "centroids"
+    assert model.neighbors_.centroids is None, "the sums serve training only"
     test, truth = noisy(300, seed=1)
     assert model.score(test, truth) > BlendClassifier(network="drop", n_neighbors=1, random_state=0).fit(X, y).score(
         test, truth

@@ -9,7 +9,9 @@ from scipy import sparse
 
 from sparsenet import TreeClassifier
 from sparsenet.core.memory import announce
+from sparsenet.core.rows import Rows
 from sparsenet.engines.tree import tree_memory
+from sparsenet.engines.tree.machines import ROUTING_BYTES, Rules
 
 N, N_FEATURES, N_LABELS = 12_000, 4000, 1200
 RNG = np.random.default_rng(0)
@@ -59,6 +61,18 @@ def test_refuses_a_level_by_its_first_nodes(announced, monkeypatch):
     with pytest.raises(MemoryError, match=r"training needs .*tree .*raise memory_limit, lower beam"):
         tree(memory_limit=before).fit(X, Y)
     assert announced[-1]["tree"] > 2 * announced[-2]["tree"], "the estimate of the last level, not what it took"
+
+
+@pytest.mark.parametrize(("n_copied", "width"), [(2, 8 * N_FEATURES), (0, N_FEATURES)])
+def test_threads_share_the_nodes_that_all_points_reach(n_copied, width, announced):
+    """Points are copied once for each node, and not at all if that takes less memory than weights of all features."""
+    points = Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data, width)
+    labels = Rows.of(sparse.csr_array(np.eye(2, dtype=np.float32)[np.arange(N) % 2]))
+    memory = tree_memory.TreeMemory.of((points, labels), Rules(), 64)
+    memory.check_training([], np.full(2, N + points.n_entries))
+    a_node = tree_memory.POINT_BYTES * N + 2 * 64 * width
+    copies = n_copied * tree_memory.ENTRY_BYTES * points.n_entries
+    assert announced[-1]["routing"] == pytest.approx(2 * ROUTING_BYTES * N + 2 * a_node + copies, rel=0.01)
 
 
 def test_shows_the_memory(capsys):
