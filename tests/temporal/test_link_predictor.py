@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import ModelError, load, storage
+from sparsenet import DivergenceError, ModelError, load, storage
 from sparsenet.temporal import TemporalLinkPredictor
 from tests.support import forging
 
@@ -166,6 +166,28 @@ def test_reads_a_file(tmp_path: Path) -> None:
     assert state(found) == state(TemporalLinkPredictor(**SMALL).fit(log, features=["size"]))
 
 
+def test_features_have_no_unit_and_may_be_categories() -> None:
+    log = log_of(80) | {"kind": ["web", "shop"] * 40}
+    larger = log | {"size": [2.0**40 * size for size in log["size"]]}
+    features = ["size", "kind"]
+    plain, scaled = (TemporalLinkPredictor(**SMALL).fit(given, features=features) for given in (log, larger))
+    assert plain._saved.stream.graph.n_features == 3
+    assert plain.loss_ == pytest.approx(scaled.loss_, rel=1e-6)
+
+
+def test_training_that_diverges_is_an_error_and_leaves_finite_weights() -> None:
+    log = log_of(100)
+    model = TemporalLinkPredictor(**SMALL, learning_rate=1e30)
+    with pytest.raises(DivergenceError, match="lower learning_rate"):
+        model.fit(log)
+    model.set_params(learning_rate=1e-4).fit(part(log, 0, 60)).set_params(learning_rate=1e30)
+    with pytest.raises(DivergenceError):
+        model.update(part(log, 60, 100))
+    assert model.n_events_ == 65
+    weights = model._saved.stream.weights
+    assert all(np.isfinite(array).all() for array in (weights.flat, weights.first, weights.second))
+
+
 def test_queries_wait_for_a_batch() -> None:
     log = log_of(600)
     model = TemporalLinkPredictor(**SMALL).fit(part(log, 0, 100))
@@ -184,8 +206,8 @@ LOG = {"source": ["a", "b"], "target": ["x", "y"], "time": [1.0, 2.0], "size": [
     ("log", "options", "message"),
     [
         ({**LOG, "time": [2, 1]}, {}, "row 1 of log: the time in column 'time' goes back from 2 to 1: pass sort=True"),
-        ({**LOG, "size": [1, np.nan]}, {"features": ["size"]}, "row 1 of log: NaN in column 'size'"),
-        ({**LOG, "size": ["1", "big"]}, {"features": ["size"]}, "'big', which is not a number"),
+        ({**LOG, "size": [1, np.nan]}, {"features": ["size"]}, "row 1 of log: column 'size' is empty"),
+        ({**LOG, "size": [1, np.inf]}, {"features": ["size"]}, "'size' holds inf"),
         ({**LOG, "source": ["a", None]}, {}, "column 'source' is empty"),
         ({**LOG, "target": [1.5, 2.5]}, {}, "column 'target' holds 1.5"),
         (LOG, {"features": ["weight"]}, r"features\[0\]='weight' is not a column"),
@@ -221,11 +243,19 @@ def test_refuses_bad_parameters(parameter: dict[str, Any], message: str) -> None
 
 
 def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
-    model = TemporalLinkPredictor(**SMALL).fit(LOG)
+    model = TemporalLinkPredictor(**SMALL).fit(LOG, features=["size"])
     before = state(model)
     for call, message in (
-        (lambda: model.update({"source": "a", "target": "x", "time": 1.5}), "is before 2, the last event learnt"),
-        (lambda: model.update({"source": 3, "target": "x", "time": 3}), "sources are named by whole numbers"),
+        (
+            lambda: model.update({"source": "a", "target": "x", "time": 1.5, "size": 1}),
+            "is before 2, the last event learnt",
+        ),
+        (
+            lambda: model.update({"source": 3, "target": "x", "time": 3, "size": 1}),
+            "sources are named by",
+        ),
+        (lambda: model.update({"source": "c", "target": "x", "time": 3, "size": "big"}), "holds big, not a number"),
+        (lambda: model.update({"source": "c", "target": "x", "time": 3, "size": None}), "'size' is empty"),
         (lambda: model.predict_proba(["a", "b"], ["x", "y", "x"]), "one length, got 2 and 3"),
         (lambda: model.predict_proba("a", "x", time=1), "time 1 is before 2"),
         (lambda: model.embeddings("a", of="node"), "of must be"),
@@ -234,6 +264,7 @@ def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
         with pytest.raises(ValueError, match=message):
             call()
     assert state(model) == before
+    assert model.n_nodes_ == 4
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from sparsenet.data.frames import read_frame
 from sparsenet.temporal import NextItem
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns
+from sparsenet.temporal.feature_columns import FeatureColumns
 from tests.temporal.test_next_item import part
 
 KINDS = ("bread", "wine", "tea", "soap")

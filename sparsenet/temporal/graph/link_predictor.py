@@ -18,6 +18,7 @@ from sparsenet.estimators.recommender_inputs import file_rules
 from sparsenet.features.logs import AUTO
 from sparsenet.kernels.types import F32
 from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
+from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.link_columns import LinkColumns
 from sparsenet.temporal.graph.link_saving import LinkSavingMixin, SavedLinks
 from sparsenet.temporal.graph.link_scores import LinkScores
@@ -37,7 +38,8 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
     memory : int
         Units of the memory of a node, of the time encoding and of the embedding; an even number.
     neighbors : int
-        Last links of a node that it attends to. A node takes ``4 * memory + 12 * neighbors + 16`` bytes and its name.
+        Last links of a node that it attends to. A node takes ``4 * memory + (12 + 4 * f) * neighbors + 16``
+        bytes and its name, with f features of a link.
     batch_size : int
         Links that are predicted and learnt together. Small batches are more accurate, because the memory is fresh and
         there are more steps, and learn fewer events a second.
@@ -130,18 +132,20 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
             Column of the times: dates, strings of dates, or numbers. ``"auto"``: the column "time" or "timestamp".
             None: the rows are in order, and the time of an event is its number.
         features : list of str or int, optional
-            Columns of numbers that describe the event.
+            Further columns that describe an event: numbers, which are scaled, or else categories. Later logs need these
+            columns, too.
         sort : bool
             Sort the rows by time. By default a row before the one above it is an error that names the row.
         **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
         columns = LinkColumns.of_links(source, target, time, features)
-        shape = LinkShape(self.memory, len(columns.features))
-        stream = LinkStream.blank(shape, self.neighbors, run_seed(self.random_state), mutual=self.mutual)
-        events = self._read(log, columns, stream, sort, file)
+        events = self._read(log, columns, None, sort, file)
         if not len(events):
             raise ValueError("log holds no rows: a log has a row for each event")
+        event_columns = FeatureColumns.learn(events.frame, events.columns.features)
+        shape, seed = LinkShape(self.memory, event_columns.n_features), run_seed(self.random_state)
+        stream = LinkStream.blank(shape, self.neighbors, seed, event_columns, mutual=self.mutual)
         with parts_done(len(events) * self.epochs, "learning links", self.verbose) as on_events:
             for _ in range(self.epochs):
                 stream.restart()
@@ -264,15 +268,16 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         self._saved = saved
         return self
 
-    def _read(self, log: Any, columns: LinkColumns, stream: LinkStream, sort: Any, file: dict[str, Any]) -> EventLog:
+    def _read(
+        self, log: Any, columns: LinkColumns, stream: LinkStream | None, sort: Any, file: dict[str, Any]
+    ) -> EventLog:
         return read_events(
             log,
             columns,
             file_rules(self.verbose, **file),
             sort=boolean("sort", sort),
-            newest=stream.newest,
-            n_events=stream.n_events,
-            features=columns.features,
+            newest=stream.newest if stream else None,
+            n_events=stream.n_events if stream else 0,
         )
 
     def _learn(self, log: Any, train: Any, sort: Any, file: dict[str, Any], **measuring: Any) -> None:

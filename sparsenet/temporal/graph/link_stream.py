@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.temporal.event_log import EventLog
+from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
 from sparsenet.temporal.graph.link_network import embed, link_logits, rank_logits
 from sparsenet.temporal.graph.link_scores import LinkScores, historical_negatives
@@ -40,16 +41,28 @@ class LinkStream:
     waits until the running batch of an update has ended. `writing` is held for a whole update.
     """
 
-    def __init__(self, graph: GraphArrays, weights: LinkWeights, names: NodeNames, clock: F64, seed: int) -> None:
+    def __init__(
+        self,
+        graph: GraphArrays,
+        weights: LinkWeights,
+        names: NodeNames,
+        clock: F64,
+        seed: int,
+        event_columns: FeatureColumns,
+    ) -> None:
         self.graph, self.weights, self.names, self.clock, self.seed = graph, weights, names, clock, seed
+        self.event_columns = event_columns
         self.lock, self.writing = RLock(), RLock()
         graph.make_room(names.end + 1)  # unknown nodes are read from the row behind the last one
 
     @classmethod
-    def blank(cls, shape: LinkShape, neighbors: int, seed: int, *, mutual: bool) -> LinkStream:
+    def blank(
+        cls, shape: LinkShape, neighbors: int, seed: int, event_columns: FeatureColumns, *, mutual: bool
+    ) -> LinkStream:
         """Return a stream without links, and a network with random weights."""
         graph = GraphArrays.blank(0, shape.memory, neighbors, shape.features)
-        return cls(graph, LinkWeights.random(shape, seed), NodeNames.blank(mutual=mutual), np.zeros(4), seed)
+        names = NodeNames.blank(mutual=mutual)
+        return cls(graph, LinkWeights.random(shape, seed), names, np.zeros(4), seed, event_columns)
 
     @property
     def n_events(self) -> int:
@@ -91,6 +104,7 @@ class LinkStream:
 
         With `scores`, predict each batch before that. An error or Ctrl-C leaves the batches before it learnt.
         """
+        features = self.event_columns.encode(log.frame)[log.rows]
         with self.lock:
             rows = self.names.assign(log)
             self.graph.make_room(self.names.end + 1)
@@ -99,9 +113,7 @@ class LinkStream:
         total = 0.0
         for first in range(0, len(log), rules.batch_size):
             part = slice(first, min(first + rules.batch_size, len(log)))
-            batch = LinkBatch(
-                rows.sources[part], rows.targets[part], log.times[part] - self.clock[2], log.features[part]
-            )
+            batch = LinkBatch(rows.sources[part], rows.targets[part], log.times[part] - self.clock[2], features[part])
             with self.lock:
                 total += len(batch) * self._learn(batch, rows, part, rules, train, scores, ranking)
                 self.clock[0] += len(batch)

@@ -17,7 +17,7 @@ from sparsenet.estimators.recommender_inputs import file_rules
 from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
 from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
+from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Answers, Stream
 from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
 from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules

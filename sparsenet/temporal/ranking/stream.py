@@ -12,8 +12,8 @@ from sparsenet import kernels
 from sparsenet.data.frame_columns import as_column
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.event_log import EventLog
+from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
 from sparsenet.temporal.ranking.stream_rules import StreamRules
 

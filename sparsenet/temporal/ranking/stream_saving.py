@@ -18,9 +18,9 @@ from sparsenet.features.logs import LogColumns
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
+from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_saving import pack_list, pack_names, unpack_list, unpack_names
 from sparsenet.temporal.name_slots import NameSlots
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Stream
 from sparsenet.temporal.ranking.stream_arrays import (
     ITEM_USER,
