@@ -163,7 +163,7 @@ class Neighbors:
         from sparsenet.core.rows import Rows
         from sparsenet.engines.neighbors.fit_neighbors import fit
 
-        labels = Rows.of(sparse.csr_array(Y, dtype=np.float32))
+        labels = Rows.of(Y.astype(np.float32))
         self.model, found = fit(self._rows(X), labels, VOTERS, seed=self.job["seed"], threads=self.job["threads"])
         self.choices = {name: str(decision.value) for name, decision in found.items()}
 

@@ -73,9 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 del data
                 for model in wanted:
                     job = {"data": str(place), "model": model, "seed": seed}
-                    environment = {"python": python_of("pecos") if model == "pecos" else None}
+                    python = python_of("pecos") if model == "pecos" else None
                     found = in_child(
-                        "bench.embedding_run", job, threads=options.threads, limit=options.limit, **environment
+                        "bench.embedding_run", job, python=python, threads=options.threads, limit=options.limit
                     )
                     run = {**about, **found, "seed": seed}
                     print(json.dumps(run), file=sys.stderr, flush=True)

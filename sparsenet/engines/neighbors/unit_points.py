@@ -78,8 +78,8 @@ class UnitPoints:
 
     def _unit(self, dense: F32) -> F32:
         peaks = np.abs(dense).max(axis=1, keepdims=True)
-        dense = dense / np.where(peaks > 0, peaks, np.float32(1))  # so that no square overflows
-        return normalized(dense * self.weights)
+        scaled: F32 = dense / np.where(peaks > 0, peaks, np.float32(1))  # so that no square overflows
+        return normalized(scaled * self.weights)
 
 
 def largest_values(points: Rows) -> F32:

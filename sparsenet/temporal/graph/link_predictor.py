@@ -233,7 +233,7 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         time : optional
             As in `predict_proba`.
         of : {"source", "target"}
-            What the names are names of.
+            The kind of the names.
         """
         stream, names = self._stream, query_names(nodes, "nodes")
         is_target = choice("of", of, ("source", "target")) == "target"

@@ -54,7 +54,7 @@ class LinkWeights:
     last update of each row.
     """
 
-    #: Of a row of the flat arrays, which the optimizer updates row by row.
+    #: Numbers in a row of the flat arrays, which the optimizer updates row by row.
     width = 1024
 
     def __init__(self, shape: LinkShape, flat: F32, first: F32, second: F32, steps: int) -> None:
