@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import pickle
+import signal
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import DivergenceError, ModelError, load, storage
+from sparsenet import DivergenceError, ModelError, kernels, load, storage
 from sparsenet.temporal import TemporalLinkPredictor
 from tests.support import forging
 
@@ -186,6 +187,24 @@ def test_training_that_diverges_is_an_error_and_leaves_finite_weights() -> None:
     assert model.n_events_ == 65
     weights = model._saved.stream.weights
     assert all(np.isfinite(array).all() for array in (weights.flat, weights.first, weights.second))
+
+
+def test_ctrl_c_ends_after_a_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(60)
+    stopped, whole = (TemporalLinkPredictor(**SMALL).fit(part(log, 0, 30)) for _ in range(2))
+
+    def remember(*arguments: Any, **events: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        remember_links(*arguments, **events)
+
+    remember_links = kernels.remember_links
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(kernels, "remember_links", remember)
+        stopped.update(part(log, 30, 60))
+    assert stopped.n_events_ == 35
+    assert state(stopped)["flat"] == state(whole.update(part(log, 30, 35)))["flat"]
+    same = part(log, 35, 60)
+    assert state(stopped.update(same))["memory"] == state(whole.update(same))["memory"]
 
 
 def test_queries_wait_for_a_batch() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.engines.network.training.interrupts import deferred_interrupt
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.feature_columns import FeatureColumns
@@ -102,7 +103,8 @@ class LinkStream:
     ) -> float:
         """Learn a log in batches, and return the mean loss; with `train` the weights, too.
 
-        With `scores`, predict each batch before that. An error or Ctrl-C leaves the batches before it learnt.
+        With `scores`, predict each batch before that. An error leaves the batches before it learnt, Ctrl-C also the
+        running one.
         """
         features = self.event_columns.encode(log.frame)[log.rows]
         with self.lock:
@@ -114,11 +116,13 @@ class LinkStream:
         for first in range(0, len(log), rules.batch_size):
             part = slice(first, min(first + rules.batch_size, len(log)))
             batch = LinkBatch(rows.sources[part], rows.targets[part], log.times[part] - self.clock[2], features[part])
-            with self.lock:
+            with self.lock, deferred_interrupt() as interrupted:
                 total += len(batch) * self._learn(batch, rows, part, rules, train, scores, ranking)
                 self.clock[0] += len(batch)
                 self.clock[1] += 1
                 self.clock[3] = log.times[part.stop - 1]
+            if interrupted.is_set():
+                raise KeyboardInterrupt
             on_events(len(batch))
         return total / max(len(log), 1)
 
