@@ -74,7 +74,7 @@ def test_score_equals_predictions_before_each_batch() -> None:
     from sparsenet.temporal.graph.link_scores import LinkScores
 
     scores = LinkScores()
-    events = copied._read(part(log, 100, 130), copied._saved.columns, collected, False, {})
+    events = copied._read(part(log, 100, 130), copied._saved.columns, False, {}, collected)
     collected.learn(events, copied._rules(), scores=scores, ranking=True)
     logits = np.concatenate(scores.right)
     np.testing.assert_allclose(1 / (1 + np.exp(-logits)), np.concatenate(right), rtol=1e-5, atol=1e-6)
@@ -198,9 +198,10 @@ def test_ctrl_c_ends_after_a_whole_batch(monkeypatch: pytest.MonkeyPatch) -> Non
         remember_links(*arguments, **events)
 
     remember_links = kernels.remember_links
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(kernels, "remember_links", remember)
+    monkeypatch.setattr(kernels, "remember_links", remember)
+    with pytest.raises(KeyboardInterrupt):
         stopped.update(part(log, 30, 60))
+    monkeypatch.undo()
     assert stopped.n_events_ == 35
     assert state(stopped)["flat"] == state(whole.update(part(log, 30, 35)))["flat"]
     same = part(log, 35, 60)

@@ -6,27 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet.core.machine import default_threads
 from sparsenet.core.progress import parts_done
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer, n_jobs, optional, real, switch
-from sparsenet.estimators.fitted_html import FittedHtmlMixin
-from sparsenet.estimators.recommender_inputs import file_rules
+from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer, optional, real, switch
 from sparsenet.features.logs import AUTO
 from sparsenet.kernels.types import F32
-from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
+from sparsenet.temporal.event_log import query_names, query_times
 from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.link_columns import LinkColumns
-from sparsenet.temporal.graph.link_saving import LinkSavingMixin, SavedLinks
+from sparsenet.temporal.graph.link_saving import SavedLinks, pack, unpack
 from sparsenet.temporal.graph.link_scores import LinkScores
 from sparsenet.temporal.graph.link_stream import LinkRules, LinkStream
 from sparsenet.temporal.graph.link_weights import HEADS, LinkShape
+from sparsenet.temporal.stream_model import StreamModel
 
 
-class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class TemporalLinkPredictor(StreamModel):
     """Predict links between nodes by a temporal graph network (TGN-attn), from a stream of events.
 
     Each node has a memory, which a gated recurrent unit updates at each of its links. A node attends to its last links,
@@ -80,6 +77,7 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
     """
 
     _saved: SavedLinks
+    _pack, _unpacked = staticmethod(pack), staticmethod(unpack)
 
     def __init__(
         self,
@@ -140,7 +138,7 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         """
         self._check()
         columns = LinkColumns.of_links(source, target, time, features)
-        events = self._read(log, columns, None, sort, file)
+        events = self._read(log, columns, sort, file)
         if not len(events):
             raise ValueError("log holds no rows: a log has a row for each event")
         event_columns = FeatureColumns.learn(events.frame, events.columns.features)
@@ -244,11 +242,6 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
     # --- state ---
 
     @property
-    def n_events_(self) -> int:
-        """The number of events in memory."""
-        return self._stream.n_events
-
-    @property
     def n_nodes_(self) -> int:
         """The number of nodes."""
         return self._stream.names.end
@@ -264,27 +257,11 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         check_is_fitted(self)
         return self._saved.stream
 
-    def _adopt(self, saved: SavedLinks) -> Self:
-        self._saved = saved
-        return self
-
-    def _read(
-        self, log: Any, columns: LinkColumns, stream: LinkStream | None, sort: Any, file: dict[str, Any]
-    ) -> EventLog:
-        return read_events(
-            log,
-            columns,
-            file_rules(self.verbose, **file),
-            sort=boolean("sort", sort),
-            newest=stream.newest if stream else None,
-            n_events=stream.n_events if stream else 0,
-        )
-
     def _learn(self, log: Any, train: Any, sort: Any, file: dict[str, Any], **measuring: Any) -> None:
         self._check()
         stream, train = self._stream, boolean("train", train)
         with stream.writing:
-            events = self._read(log, self._saved.columns, stream, sort, file)
+            events = self._read(log, self._saved.columns, sort, file, stream)
             with parts_done(len(events), "learning links", self.verbose) as on_events:
                 stream.learn(events, self._rules(), train=train, on_events=on_events, **measuring)
 
@@ -308,9 +285,3 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         optional(switch, "verbose", self.verbose)
         check_seed(self.random_state)
         self._threads()
-
-    def _threads(self) -> int:
-        return n_jobs(self.n_jobs) or default_threads()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_saved")

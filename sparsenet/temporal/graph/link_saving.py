@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import storage
 from sparsenet.core.validation import MAX_WIDTH, boolean, integer
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.kernels.types import I32, Arrays
@@ -121,31 +118,3 @@ def _check_graph(graph: Arrays, blank: GraphArrays, n: int) -> None:
     known = np.arange(neighbors.shape[1]) < counts[:, None]
     if counts.min(initial=0) < 0 or ((neighbors >= 0) != known).any():
         raise ModelError("graph.counts must be the numbers of links of the nodes")
-
-
-class LinkSavingMixin:
-    """The methods `save` and `load` of `TemporalLinkPredictor`."""
-
-    def save(self: Any, path: str | os.PathLike[str]) -> None:
-        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
-
-        The model holds the names of its nodes. A loaded model goes on bit for bit as this one.
-        """
-        check_is_fitted(self)
-        self._check()  # invalid parameters could not be loaded
-        with self._saved.stream.writing:
-            packed = pack(self.get_params(deep=False), self._saved)
-            storage.save(path, *packed)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model; raise ModelError with the reason if it is damaged or of another kind."""
-        return storage.load_as(path, cls._unpack)
-
-    @classmethod
-    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
-        parameters, saved = unpack(arrays, metadata)
-        model: Any = cls(**parameters)
-        model._check()
-        adopted: Self = model._adopt(saved)
-        return adopted
