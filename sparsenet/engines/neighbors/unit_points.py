@@ -78,7 +78,8 @@ class UnitPoints:
 
     def _unit(self, dense: F32) -> F32:
         peaks = np.abs(dense).max(axis=1, keepdims=True)
-        scaled: F32 = dense / np.where(peaks > 0, peaks, np.float32(1))  # so that no square overflows
+        peaks[peaks == 0] = 1
+        scaled: F32 = dense / peaks  # so that no square overflows
         return normalized(scaled * self.weights)
 
 
