@@ -16,7 +16,7 @@ from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
 from sparsenet.temporal.graph.link_network import embed, link_logits, rank_logits
-from sparsenet.temporal.graph.link_scores import LinkScores, historical_negatives
+from sparsenet.temporal.graph.link_scores import LinkScores, historical_negatives, random_negatives
 from sparsenet.temporal.graph.link_training import LinkBatch, learn_links, train_batch
 from sparsenet.temporal.graph.link_weights import LinkShape, LinkWeights
 from sparsenet.temporal.graph.node_names import NodeNames, NodeRows
@@ -140,7 +140,7 @@ class LinkStream:
         known = self.names.target_rows[: rows.known[part.stop]]
         negatives = known[rng.integers(0, len(known), len(batch))]
         if scores is not None:
-            self._score(batch, negatives, known[: rows.known[part.start]], rules.threads, scores, ranking)
+            self._score(batch, known, int(rows.known[part.start]), rules.threads, scores, ranking)
         if train:
             given = (rng, rules.dropout, rules.rate, rules.threads)
             return train_batch(self.graph, self.weights, batch, negatives, *given)
@@ -151,14 +151,16 @@ class LinkStream:
     def _score(
         self,
         batch: LinkBatch,
-        negatives: I32,
-        candidates: I32,
+        known: I32,
+        n_before: int,
         threads: int,
         scores: LinkScores,
         ranking: bool,
     ) -> None:
-        """Predict the links of a batch from the state before."""
+        """Predict the links of a batch from the state before, when there were `n_before` of the known targets."""
+        candidates = known[:n_before]
         rng = np.random.default_rng((self.seed, int(self.clock[1]), 1))  # so that training draws what it draws alone
+        negatives = random_negatives(batch.targets, known, rng)
         historical = historical_negatives(self.graph, batch.sources, batch.targets, negatives, rng)
         others = (batch.targets, negatives, historical)
         nodes = np.concatenate((batch.sources, *others, *((candidates,) if ranking else ())))
@@ -170,7 +172,7 @@ class LinkStream:
             found.append(link_logits(embeddings, views, parts[0], targets, threads))
         if ranking:
             logits = rank_logits(embeddings, views, parts[0], parts[4], threads)
-            scores.add_ranks(logits, scores.right[-1], np.isin(batch.targets, candidates))
+            scores.add_ranks(logits, np.searchsorted(candidates, batch.targets))
 
     # --- answers ---
 
