@@ -1,4 +1,4 @@
-"""What the models of a stream share: reading of logs, state, saving."""
+"""The base class of the models of a stream: reading of logs, state, saving."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class StreamModel(FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scik
         return self
 
     def _read(self, log: Any, columns: LogColumns, sort: Any, file: dict[str, Any], stream: Any = None) -> EventLog:
-        """Read a log that goes on from a stream, if there is one."""
+        """Read a log, which goes on from the stream that was learnt before."""
         return read_events(
             log,
             columns,
