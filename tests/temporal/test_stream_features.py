@@ -60,7 +60,7 @@ def test_a_refused_log_leaves_the_features_of_items() -> None:
     before = model._saved.stream.arrays.item_features.copy()
     wrong = {"user": ["someone"], "item": [0], "time": [200]}
     with pytest.raises(ValueError, match="users are named by strings"):
-        model.update(wrong, item_features={"item": [0], "price": [9.0], "kind": ["tea"]})
+        model.update(wrong, item_features={"item": log["item"][:1], "price": [9.0], "kind": ["tea"]})
     assert (model._saved.stream.arrays.item_features == before).all()
 
 
