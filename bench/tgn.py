@@ -181,7 +181,7 @@ def own_accuracy(log: dict[str, Any], size: int, epochs: int, seed: int, ranking
     )
     model = TemporalLinkPredictor(batch_size=size, epochs=epochs, n_jobs=1, random_state=seed, verbose=False)
     began = time.process_time()
-    model.fit(train, features=["zero"])
+    model.fit(train, event_features=["zero"])
     seconds = time.process_time() - began
     model.update(later, train=False)
     return {

@@ -66,7 +66,7 @@ def save(model: BaseEstimator, model_path: Path, **how: bool) -> None:
 
 def nothing_saved(model_path: Path) -> str:
     """Describe the state of the model directory after a run that saved nothing."""
-    return f"nothing is saved, {model_path} stays as it was" if model_path.exists() else "nothing is saved"
+    return f"no model is saved, {model_path} stays as it was" if model_path.exists() else "no model is saved"
 
 
 def saved_unmeasured(model_path: Path) -> str:

@@ -118,10 +118,11 @@ def check_columns(
         columns["time"] = None if time == AUTO else time
         if not all(positions):
             raise ValueError(f"{arguments} must all be names or all positions, got {columns}")
-    given = [str(name) for name in columns.values() if name is not None]
-    repeated = first_repeated(given)
+    given = {argument: str(name) for argument, name in columns.items() if name is not None}
+    repeated = first_repeated(list(given.values()))
     if repeated is not None:
-        raise ValueError(f"{arguments} must be different columns, got {repeated!r} twice")
+        both = " and ".join([argument for argument, name in given.items() if name == repeated][:2])
+        raise ValueError(f"{both} must be different columns, got {repeated!r} twice")
     return {argument: None if name is None else str(name) for argument, name in columns.items()}, any(positions)
 
 

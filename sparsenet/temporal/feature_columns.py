@@ -13,7 +13,7 @@ from sparsenet.core.validation import first_unusable
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.columns.category_column import CategoryColumn
 from sparsenet.features.columns.cell_numbers import are_numbers, is_code, numbers_in
-from sparsenet.features.columns.cells import Cells, shown
+from sparsenet.features.columns.cells import Cells
 from sparsenet.features.columns.column_encoder import ColumnEncoder
 from sparsenet.features.columns.column_types import ColumnProfile
 from sparsenet.features.columns.encoder_arrays import pack, unpack
@@ -50,7 +50,10 @@ class FeatureColumns:
 
     def encode(self, frame: Frame) -> F32:
         """Return the features of the rows, (n, n_features); refuse cells that are missing or of another type."""
-        frame.require((column.name for column in self.columns), "features")
+        for column in self.columns:
+            if column.name not in frame:
+                problem = f"there is no column {column.name!r}, which the model learnt from"
+                raise frame.error(f"{problem}; there are {frame.there}")
         parts = [_encoded(column, Cells.of(frame, column.name)) for column in self.columns]
         return np.concatenate([np.empty((len(frame), 0), np.float32), *parts], axis=1, dtype=np.float32)
 
@@ -102,12 +105,12 @@ def _numbers(cells: Cells) -> NDArray[np.float64]:
     """Return the numbers in cells; refuse others, and missing and infinite ones."""
     numbers, strays = numbers_in(cells)
     row = int(strays[0]) if len(strays) else first_unusable(numbers)
-    if row is None:
-        return numbers
-    if not len(strays) and np.isnan(numbers[row]):
-        raise _missing(cells, row)
-    problem = "not a number, as those that the model learnt from" if len(strays) else "beyond the range of float32"
-    raise cells.error(f"column {cells.name!r} holds {shown(cells.values[row])}, {problem}: correct it", row)
+    if row is not None:
+        if not len(strays) and np.isnan(numbers[row]):
+            raise _missing(cells, row)
+        number = "the model learnt numbers, so write a number"
+        cells.refuse(row, number if len(strays) else "it is beyond the range of float32, so correct it")
+    return numbers
 
 
 def _missing(cells: Cells, row: int) -> ValueError:
@@ -195,5 +198,5 @@ def _distinct_names(frame: Frame, item: str) -> NDArray[Any]:
     again = np.flatnonzero(np.diff(codes[order]) == 0)
     if len(again):
         row = int(order[again + 1].min())
-        raise frame.error(f"column {item!r} holds {shown(names[codes[row]])} again: an item has one row", row)
+        Cells.of(frame, item).refuse(row, "an earlier row has this item, and each item has one row")
     return names[codes]

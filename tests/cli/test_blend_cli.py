@@ -118,7 +118,7 @@ def test_options_of_the_network_are_refused_with_no_network(
 def test_ctrl_c_without_a_network_saves_nothing(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     press_ctrl_c_in(monkeypatch, kernels, "nearest_points")
     arguments = ("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "blend", "--no-network")
-    assert run(*arguments, status=130).stderr.endswith("interrupted: nothing is saved; --resume continues the run\n")
+    assert run(*arguments, status=130).stderr.endswith("interrupted: no model is saved; --resume continues the run\n")
     assert not (tmp_path / "m").exists()
 
 
@@ -213,7 +213,7 @@ def test_memory_advice_names_options(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("where", "said", "kept"),
     [
-        ("tree", "nothing is saved, {} stays as it was", True),
+        ("tree", "no model is saved, {} stays as it was", True),
         ("measuring", "the model {} is saved, and was not measured", False),
     ],
 )

@@ -429,7 +429,7 @@ def test_validation_texts_may_come_from_a_pipe(trained, tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("dual_train", "nothing is saved, {} stays as it was"),
+        ("dual_train", "no model is saved, {} stays as it was"),
         ("TextScorer", "the model {} is saved, and was not measured"),
     ],
 )

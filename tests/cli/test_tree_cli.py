@@ -72,7 +72,7 @@ class TestTrain:
         with monkeypatch.context() as patch:
             patch.setattr(LevelCheckpoint, "save", saving)
             said = run(*arguments, status=130).stderr
-        assert "nothing is saved; --resume continues the run" in said
+        assert "no model is saved; --resume continues the run" in said
         with monkeypatch.context() as patch:
             patch.setattr(train_levels, "_train_levels", None)
             run(*arguments, "--resume")
@@ -320,7 +320,7 @@ class TestRefused:
 @pytest.mark.parametrize(
     ("where", "said", "kept"),
     [
-        ("training", "nothing is saved, {} stays as it was", True),
+        ("training", "no model is saved, {} stays as it was", True),
         ("measuring", "the model {} is saved, and was not measured", False),
     ],
 )

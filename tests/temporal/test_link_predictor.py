@@ -62,7 +62,7 @@ def test_predicts_who_links_to_whom() -> None:
 
 def test_score_equals_predictions_before_each_batch() -> None:
     log = log_of(130)
-    scored, updated = (TemporalLinkPredictor(**SMALL).fit(part(log, 0, 100), features=["size"]) for _ in range(2))
+    scored, updated = (TemporalLinkPredictor(**SMALL).fit(part(log, 0, 100), event_features=["size"]) for _ in range(2))
     copied = copy.deepcopy(scored)
     right = []
     for first in range(100, 130, 5):
@@ -110,7 +110,7 @@ def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, mutual: bool, kind: 
     log = log_of(200)
     if kind is int:
         log |= {name: [int(value.split()[1]) for value in log[name]] for name in ("source", "target")}
-    whole = TemporalLinkPredictor(**SMALL, mutual=mutual).fit(part(log, 0, 90), features=["size"])
+    whole = TemporalLinkPredictor(**SMALL, mutual=mutual).fit(part(log, 0, 90), event_features=["size"])
     parts = copy.deepcopy(whole)
     for first in (90, 130):
         parts.save(tmp_path / "model")
@@ -119,7 +119,7 @@ def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, mutual: bool, kind: 
             model.update(part(log, first, first + 40))
     again = pickle.loads(pickle.dumps(parts))
     assert state(parts) == state(whole) == state(again)
-    assert parts.columns_ == {"source": "source", "target": "target", "time": "time", "features[0]": "size"}
+    assert parts.columns_ == {"source": "source", "target": "target", "time": "time", "event_features[0]": "size"}
     names = log["source"][:4]
     assert parts.embeddings(names).tobytes() == whole.embeddings(names).tobytes()
     assert parts.n_nodes_ == (6 if mutual and kind is int else 12)
@@ -176,15 +176,15 @@ def test_reads_a_file(tmp_path: Path) -> None:
     log = log_of(40)
     rows = [",".join(map(str, row)) for row in zip(*log.values(), strict=True)]
     (tmp_path / "log.csv").write_text("\n".join([",".join(log), *rows]))
-    found = TemporalLinkPredictor(**SMALL).fit(tmp_path / "log.csv", features=["size"])
-    assert state(found) == state(TemporalLinkPredictor(**SMALL).fit(log, features=["size"]))
+    found = TemporalLinkPredictor(**SMALL).fit(tmp_path / "log.csv", event_features=["size"])
+    assert state(found) == state(TemporalLinkPredictor(**SMALL).fit(log, event_features=["size"]))
 
 
 def test_features_have_no_unit_and_may_be_categories() -> None:
     log = log_of(80) | {"kind": ["web", "shop"] * 40}
     larger = log | {"size": [2.0**40 * size for size in log["size"]]}
     features = ["size", "kind"]
-    plain, scaled = (TemporalLinkPredictor(**SMALL).fit(given, features=features) for given in (log, larger))
+    plain, scaled = (TemporalLinkPredictor(**SMALL).fit(given, event_features=features) for given in (log, larger))
     assert plain._saved.stream.graph.n_features == 3
     assert plain.loss_ == pytest.approx(scaled.loss_, rel=1e-6)
 
@@ -239,16 +239,16 @@ LOG = {"source": ["a", "b"], "target": ["x", "y"], "time": [1.0, 2.0], "size": [
     ("log", "options", "message"),
     [
         ({**LOG, "time": [2, 1]}, {}, "row 1 of log: the time in column 'time' goes back from 2 to 1: pass sort=True"),
-        ({**LOG, "size": [1, np.nan]}, {"features": ["size"]}, "row 1 of log: column 'size' is empty"),
-        ({**LOG, "size": [1, np.inf]}, {"features": ["size"]}, "'size' holds inf"),
+        ({**LOG, "size": [1, np.nan]}, {"event_features": ["size"]}, "row 1 of log: column 'size' is empty"),
+        ({**LOG, "size": [1, np.inf]}, {"event_features": ["size"]}, "'size' holds inf"),
         ({**LOG, "source": ["a", None]}, {}, "column 'source' is empty"),
         ({**LOG, "target": [1.5, 2.5]}, {}, "column 'target' holds 1.5"),
-        (LOG, {"features": ["weight"]}, r"features\[0\]='weight' is not a column"),
-        (LOG, {"features": "size"}, "features must be a list of columns"),
-        (LOG, {"features": ["size", "size"]}, "must be different columns, got 'size' twice"),
+        (LOG, {"event_features": ["weight"]}, r"event_features\[0\]='weight' is not a column"),
+        (LOG, {"event_features": "size"}, "event_features must be a sequence of columns"),
+        (LOG, {"event_features": ["size", "size"]}, "must be different columns, got 'size' twice"),
         (LOG, {"source": "who"}, "source='who' is not a column"),
         (LOG, {"time": "when"}, "time='when' is not a column"),
-        ({name: [] for name in LOG}, {}, "log holds no rows"),
+        ({name: [] for name in LOG}, {}, "log: holds no rows"),
         (5, {}, "log must be a data frame"),
     ],
 )
@@ -276,7 +276,7 @@ def test_refuses_bad_parameters(parameter: dict[str, Any], message: str) -> None
 
 
 def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
-    model = TemporalLinkPredictor(**SMALL).fit(LOG, features=["size"])
+    model = TemporalLinkPredictor(**SMALL).fit(LOG, event_features=["size"])
     before = state(model)
     for call, message in (
         (
@@ -287,12 +287,15 @@ def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
             lambda: model.update({"source": 3, "target": "x", "time": 3, "size": 1}),
             "sources are named by",
         ),
-        (lambda: model.update({"source": "c", "target": "x", "time": 3, "size": "big"}), "holds big, not a number"),
+        (
+            lambda: model.update({"source": "c", "target": "x", "time": 3, "size": "big"}),
+            "holds 'big': the model learnt numbers",
+        ),
         (lambda: model.update({"source": "c", "target": "x", "time": 3, "size": None}), "'size' is empty"),
         (lambda: model.predict_proba(["a", "b"], ["x", "y", "x"]), "one length, got 2 and 3"),
         (lambda: model.predict_proba("a", "x", time=1), "time 1 is before 2"),
         (lambda: model.embeddings("a", of="node"), "of must be"),
-        (lambda: model.score({name: [] for name in LOG}), "log holds no rows"),
+        (lambda: model.score({name: [] for name in LOG}), "log: holds no rows"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -323,7 +326,7 @@ def test_refuses_damaged_models(tmp_path: Path, name: str, change: Any, message:
 @pytest.mark.parametrize("forged", [forging.forged_metadata, forging.forged_arrays], ids=["metadata", "arrays"])
 def test_forged_models_are_refused_or_answer(forged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    TemporalLinkPredictor(**SMALL).fit(log_of(40), features=["size"]).save(tmp_path / "model")
+    TemporalLinkPredictor(**SMALL).fit(log_of(40), event_features=["size"]).save(tmp_path / "model")
     arrays, metadata = storage.load(tmp_path / "model")
     for _, *content in list(forged(arrays=arrays, metadata=metadata))[::29]:
         forging.save(tmp_path / "model", *content)

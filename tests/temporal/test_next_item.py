@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import ModelError, load, storage
+from sparsenet import DataError, ModelError, load, storage
 from sparsenet.temporal import NextItem
 from tests.support import forging
 
@@ -267,10 +267,19 @@ def test_refuses_what_is_no_log() -> None:
     for log in (None, np.zeros((3, 3)), 5):
         with pytest.raises(ValueError, match="log must be a data frame"):
             NextItem().fit(log)
-    with pytest.raises(ValueError, match="log holds no rows"):
+    with pytest.raises(ValueError, match="log: holds no rows"):
         NextItem().fit({"user": [], "item": [], "time": []})
     with pytest.raises(ValueError, match="history must be an integer from 1 to 48, got 0"):
         NextItem(history=0).fit(log_of(5))
+
+
+def test_names_the_file_that_holds_no_rows(tmp_path: Path) -> None:
+    path = tmp_path / "none.csv"
+    path.write_text("user,item,time\n")
+    with pytest.raises(DataError, match=r"none\.csv: holds no rows: a log has a row for each event"):
+        NextItem().fit(path)
+    with pytest.raises(DataError, match=r"none\.csv: holds no rows, so there is nothing to measure"):
+        NextItem().fit(log_of(5)).score(path)
 
 
 def test_queries_during_updates_see_whole_events() -> None:

@@ -16,11 +16,11 @@ class LinkColumns(LogColumns):
     """Names of the columns of a log: source (`user`), target (`item`), time, and features."""
 
     @classmethod
-    def of_links(cls, source: Any, target: Any, time: Any, features: Any) -> Self:
-        """Check the names of columns, or their positions, which all must be then; `features` may be None."""
-        if isinstance(features, str) or not (features is None or isinstance(features, Sequence)):
-            raise ValueError(f"features must be a list of columns of numbers, or None, got {features!r}")
-        given = {f"features[{i}]": name for i, name in enumerate(features or ())}
+    def of_links(cls, source: Any, target: Any, time: Any, event_features: Any) -> Self:
+        """Check the names of columns, or their positions, which all must be then."""
+        if isinstance(event_features, str) or not isinstance(event_features, Sequence):
+            raise ValueError(f"event_features must be a sequence of columns, got {event_features!r}")
+        given = {f"event_features[{i}]": name for i, name in enumerate(event_features)}
         names, by_position = check_columns({"source": source, "target": target, "time": time} | given, ("time",))
         return cls(
             names["source"],
@@ -41,5 +41,5 @@ class LinkColumns(LogColumns):
 
     def names(self) -> dict[str, str | None]:
         """Return the columns by argument."""
-        features = {f"features[{i}]": name for i, name in enumerate(self.features)}
+        features = {f"event_features[{i}]": name for i, name in enumerate(self.features)}
         return {"source": self.user, "target": self.item, "time": self.time} | features

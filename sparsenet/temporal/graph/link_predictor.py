@@ -112,7 +112,7 @@ class TemporalLinkPredictor(StreamModel):
         source: str | int = "source",
         target: str | int = "target",
         time: str | int | None = AUTO,
-        features: Sequence[str | int] | None = None,
+        event_features: Sequence[str] | Sequence[int] = (),
         *,
         sort: bool = False,
         **file: Any,
@@ -129,7 +129,7 @@ class TemporalLinkPredictor(StreamModel):
         time : str or int, optional
             Column of the times: dates, strings of dates, or numbers. ``"auto"``: the column "time" or "timestamp".
             None: the rows are in order, and the time of an event is its number.
-        features : list of str or int, optional
+        event_features : sequence of str or int
             Further columns that describe an event: numbers, which are scaled, or else categories. Later logs need these
             columns, too.
         sort : bool
@@ -137,10 +137,10 @@ class TemporalLinkPredictor(StreamModel):
         **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
-        columns = LinkColumns.of_links(source, target, time, features)
+        columns = LinkColumns.of_links(source, target, time, event_features)
         events = self._read(log, columns, sort, file)
         if not len(events):
-            raise ValueError("log holds no rows: a log has a row for each event")
+            raise events.frame.error("holds no rows: a log has a row for each event")
         event_columns = FeatureColumns.learn(events.frame, events.columns.features)
         shape, seed = LinkShape(self.memory, event_columns.n_features), run_seed(self.random_state)
         stream = LinkStream.blank(shape, self.neighbors, seed, event_columns, mutual=self.mutual)
@@ -195,8 +195,6 @@ class TemporalLinkPredictor(StreamModel):
         check_is_fitted(self)
         scores = LinkScores()
         self._learn(log, train, sort, file, scores=scores, ranking=boolean("ranking", ranking))
-        if not scores.right:
-            raise ValueError("log holds no rows, so there is nothing to measure")
         return scores.measures()
 
     # --- answers ---
@@ -262,6 +260,8 @@ class TemporalLinkPredictor(StreamModel):
         stream, train = self._stream, boolean("train", train)
         with stream.writing:
             events = self._read(log, self._saved.columns, sort, file, stream)
+            if measuring and not len(events):
+                raise events.frame.error("holds no rows, so there is nothing to measure")
             with parts_done(len(events), "learning links", self.verbose) as on_events:
                 stream.learn(events, self._rules(), train=train, on_events=on_events, **measuring)
 

@@ -133,7 +133,7 @@ class NextItem(StreamModel):
         columns = LogColumns.of(user, item, time, None, event_features)
         events = self._read(log, columns, sort, file)
         if not len(events):
-            raise ValueError("log holds no rows: a log has a row for each event")
+            raise events.frame.error("holds no rows: a log has a row for each event")
         table = ItemTable.empty() if item_features is None else ItemTable.learn(item_features, columns.item)
         stream = Stream.blank(
             self.history,
@@ -185,8 +185,6 @@ class NextItem(StreamModel):
         """
         check_is_fitted(self)
         ranks = self._learn(log, sort, file, ranking=True)
-        if not len(ranks):
-            raise ValueError("log holds no rows, so there is nothing to measure")
         recalls = {f"recall@{k}": float(np.mean(ranks <= k)) for k in (1, 10)}
         return {"MRR": float(np.mean(1 / ranks)), **recalls}
 
@@ -265,6 +263,8 @@ class NextItem(StreamModel):
         with stream.writing:
             columns = self._saved.columns
             events = self._read(log, columns, sort, file, stream)
+            if ranking and not len(events):
+                raise events.frame.error("holds no rows, so there is nothing to measure")
             table = None if item_features is None else stream.item_table.with_more(item_features, columns.item)
             return stream.learn(events, self.refresh, ranking=ranking, item_table=table)
 
