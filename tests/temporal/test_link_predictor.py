@@ -334,6 +334,12 @@ def test_forged_models_are_refused_or_answer(forged: Any, tmp_path: Path, monkey
             TemporalLinkPredictor.load(tmp_path / "model").predict_proba("person 1", "page 1")
 
 
+def test_notebooks_show_the_size_of_the_state() -> None:
+    model = TemporalLinkPredictor(**SMALL)
+    assert "sparsenet-fitted" not in model._repr_html_()
+    assert "2 events of 4 nodes" in model.fit(LOG)._repr_html_()
+
+
 def test_load_of_the_package_loads_it(tmp_path: Path) -> None:
     TemporalLinkPredictor(**SMALL).fit(LOG).save(tmp_path / "model")
     assert isinstance(load(tmp_path / "model"), TemporalLinkPredictor)
