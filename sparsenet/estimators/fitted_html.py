@@ -44,10 +44,10 @@ class FittedHtmlMixin:
 
 def fitted_html(model: Any) -> str:
     """Return an HTML fragment about a fitted model; empty before `fit`."""
-    if not hasattr(model, "_fitted"):
+    if not (hasattr(model, "_fitted") or hasattr(model, "_saved")):
         return ""
     facts = ", ".join(model._facts())
-    choices: Mapping[str, Decision] = model.choices_
+    choices: Mapping[str, Decision] = getattr(model, "choices_", {})
     rows = "".join(_row(name, decision) for name, decision in choices.items())
     head = "".join(f"<th>{title}</th>" for title in ("decision", "value", "why", "gain on held-out points"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from itertools import count
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.validation import first_unusable, is_unicode, unusable
+from sparsenet.core.validation import is_unicode
 from sparsenet.data.errors import cut
 from sparsenet.data.frames import Frame
 from sparsenet.features.columns.cell_dates import Moments, moments_in, time_order
@@ -149,27 +148,6 @@ def read_weights(frame: Frame, column: str) -> F32:
         problem = f"column {column!r} holds the weight {numbers[row]:g}: weights are finite numbers of at least 0"
         raise frame.error(f"{problem}; leave out rows that say that a user does not want an item", row)
     return numbers.astype(np.float32)
-
-
-def read_features(frame: Frame, columns: Sequence[str]) -> F32:
-    """Return columns of numbers, (rows, columns); errors name a row whose number is missing or infinite."""
-    found = np.zeros((len(frame), len(columns)), np.float32)
-    for place, column in enumerate(columns):
-        values = frame[column]
-        if values.dtype.kind not in "Oifb":
-            raise frame.error(f"column {column!r} holds {_kind(values)}, and no numbers", 0)
-        numbers, strays = values, np.zeros(0, np.int64)
-        if values.dtype.kind == "O":
-            numbers, strays = numbers_in(Cells.of(frame, column))
-        if len(strays):
-            row = int(strays[0])
-            problem = f"column {column!r} holds {cut(repr(values[row]))}, which is not a number"
-            raise frame.error(f"{problem}{_decimal_advice(frame, values[row])}", row)
-        wrong = first_unusable(numbers)
-        if wrong is not None:
-            raise frame.error(unusable(numbers[wrong], f"in column {column!r}"), wrong)
-        found[:, place] = numbers
-    return found
 
 
 def _decimal_advice(frame: Frame, value: Any) -> str:

@@ -14,9 +14,9 @@ from sparsenet.data.frame_columns import as_column
 from sparsenet.data.frames import Frame, is_frame
 from sparsenet.estimators.table_input import as_table
 from sparsenet.features.log_names import is_one
-from sparsenet.features.log_values import encode_names, read_features, read_times
+from sparsenet.features.log_values import encode_names, read_times
 from sparsenet.features.logs import AUTO, TIMES, LogColumns, LogFile, log_frame
-from sparsenet.kernels.types import F32, F64, I32, I64
+from sparsenet.kernels.types import F64, I32, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +36,6 @@ class EventLog:
         The log as read, with all columns.
     rows : ndarray of shape (n,), int64
         The row of each event in the frame.
-    features : ndarray of shape (n, f), float32
-        The numbers of further columns, if wanted.
     """
 
     users: I32
@@ -48,7 +46,6 @@ class EventLog:
     columns: LogColumns
     frame: Frame
     rows: I64
-    features: F32
 
     def __len__(self) -> int:
         return len(self.users)
@@ -72,12 +69,11 @@ def read_events(
     sort: bool,
     newest: float | None,
     n_events: int,
-    features: tuple[str, ...] = (),
 ) -> EventLog:
     """Read a log; raise an error that names the first row whose time is before the row before it, or before `newest`.
 
     A dict of cells is one event. With `sort`, rows may be in any order, and rows of one time keep theirs. Without a
-    column of times, the time of an event is its number, counted from `n_events`. `features` are columns of numbers.
+    column of times, the time of an event is its number, counted from `n_events`.
     """
     log = as_table(log)
     if not is_frame(log):
@@ -101,8 +97,7 @@ def read_events(
             raise frame.error(unusable(times[row], f"in column {columns.time!r}"), row)
         order = np.argsort(times, kind="stable") if sort else order
         _check_order(frame, columns.time, times, order, newest, sort=sort)
-    numbers = read_features(frame, features)[order]
-    return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order, numbers)
+    return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order)
 
 
 def _check_order(frame: Frame, column: str, times: F64, order: I64, newest: float | None, *, sort: bool) -> None:

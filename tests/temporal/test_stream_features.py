@@ -10,7 +10,7 @@ import pytest
 
 from sparsenet.data.frames import read_frame
 from sparsenet.temporal import NextItem
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns
+from sparsenet.temporal.feature_columns import FeatureColumns
 from tests.temporal.test_next_item import part
 
 KINDS = ("bread", "wine", "tea", "soap")
@@ -52,6 +52,16 @@ def test_features_of_events_and_items_help() -> None:
     assert of_events > without + 0.05
     assert of_items > without + 0.01
     assert fitted(log, 3000, items, "stars").score(later)["MRR"] > of_events + 0.01
+
+
+def test_a_refused_log_leaves_the_features_of_items() -> None:
+    log, items = shop(200)
+    model = fitted(log, 200, items)
+    before = model._saved.stream.arrays.item_features.copy()
+    wrong = {"user": ["someone"], "item": [0], "time": [200]}
+    with pytest.raises(ValueError, match="users are named by strings"):
+        model.update(wrong, item_features={"item": log["item"][:1], "price": [9.0], "kind": ["tea"]})
+    assert (model._saved.stream.arrays.item_features == before).all()
 
 
 def test_a_model_with_features_goes_on_after_loading(tmp_path: Path) -> None:

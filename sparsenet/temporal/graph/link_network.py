@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 
 from sparsenet import kernels
+from sparsenet.engines.network.training import DivergenceError
 from sparsenet.kernels.types import F32, I32, I64, Arrays
 from sparsenet.temporal.graph.graph_arrays import GraphArrays, Neighborhood
 from sparsenet.temporal.graph.link_weights import HEADS
+
+#: What to do about numbers that are not finite.
+DIVERGED = "lower learning_rate, or look for extreme times in the log"
 
 
 def product(
@@ -63,7 +67,10 @@ class Embedded:
 
 
 def embed(graph: GraphArrays, weights: Arrays, seeds: I32, keep: F32 | None, threads: int) -> Embedded:
-    """Embed distinct, ascending nodes; `keep` (S, k, heads) multiplies attention, None for 1."""
+    """Embed distinct, ascending nodes; `keep` (S, k, heads) multiplies attention, None for 1.
+
+    Raises DivergenceError if the embeddings are not finite.
+    """
     at = Neighborhood.of(graph, seeds)
     n, m = len(at.nodes), graph.memory.shape[1]
     messages = np.empty((n, len(weights["message_gates"])), np.float32)
@@ -97,6 +104,8 @@ def embed(graph: GraphArrays, weights: Arrays, seeds: I32, keep: F32 | None, thr
     np.add(out, product(after, weights["skip"], threads, rows=at.seeds), out=embeddings[:, :m])
     for h in range(HEADS):
         embeddings[:, _head(h, m)] += product(attended_edges[h], weights["edge"][h], threads)
+    if not np.isfinite(embeddings).all():
+        raise DivergenceError(f"embeddings are no longer finite numbers: {DIVERGED}")
     return Embedded(
         at,
         embeddings,

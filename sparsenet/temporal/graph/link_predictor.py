@@ -6,26 +6,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet.core.machine import default_threads
 from sparsenet.core.progress import parts_done
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer, n_jobs, optional, real, switch
-from sparsenet.estimators.fitted_html import FittedHtmlMixin
-from sparsenet.estimators.recommender_inputs import file_rules
+from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer, optional, real, switch
 from sparsenet.features.logs import AUTO
 from sparsenet.kernels.types import F32
-from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
+from sparsenet.temporal.event_log import query_names, query_times
+from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.link_columns import LinkColumns
-from sparsenet.temporal.graph.link_saving import LinkSavingMixin, SavedLinks
+from sparsenet.temporal.graph.link_saving import SavedLinks, pack, unpack
 from sparsenet.temporal.graph.link_scores import LinkScores
 from sparsenet.temporal.graph.link_stream import LinkRules, LinkStream
 from sparsenet.temporal.graph.link_weights import HEADS, LinkShape
+from sparsenet.temporal.stream_model import StreamModel
 
 
-class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class TemporalLinkPredictor(StreamModel):
     """Predict links between nodes by a temporal graph network (TGN-attn), from a stream of events.
 
     Each node has a memory, which a gated recurrent unit updates at each of its links. A node attends to its last links,
@@ -37,7 +35,8 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
     memory : int
         Units of the memory of a node, of the time encoding and of the embedding; an even number.
     neighbors : int
-        Last links of a node that it attends to. A node takes ``4 * memory + 12 * neighbors + 16`` bytes and its name.
+        Last links of a node that it attends to. A node takes ``4 * memory + (12 + 4 * f) * neighbors + 16``
+        bytes and its name, with f features of a link.
     batch_size : int
         Links that are predicted and learnt together. Small batches are more accurate, because the memory is fresh and
         there are more steps, and learn fewer events a second.
@@ -78,6 +77,7 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
     """
 
     _saved: SavedLinks
+    _pack, _unpacked = staticmethod(pack), staticmethod(unpack)
 
     def __init__(
         self,
@@ -130,18 +130,20 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
             Column of the times: dates, strings of dates, or numbers. ``"auto"``: the column "time" or "timestamp".
             None: the rows are in order, and the time of an event is its number.
         event_features : sequence of str or int
-            Columns of numbers that describe an event. Later logs need these columns, too.
+            Further columns that describe an event: numbers, which are scaled, or else categories. Later logs need these
+            columns, too.
         sort : bool
             Sort the rows by time. By default a row before the one above it is an error that names the row.
         **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
         columns = LinkColumns.of_links(source, target, time, event_features)
-        shape = LinkShape(self.memory, len(columns.features))
-        stream = LinkStream.blank(shape, self.neighbors, run_seed(self.random_state), mutual=self.mutual)
-        events = self._read(log, columns, stream, sort, file)
+        events = self._read(log, columns, sort, file)
         if not len(events):
             raise events.frame.error("holds no rows: a log has a row for each event")
+        event_columns = FeatureColumns.learn(events.frame, events.columns.features)
+        shape, seed = LinkShape(self.memory, event_columns.n_features), run_seed(self.random_state)
+        stream = LinkStream.blank(shape, self.neighbors, seed, event_columns, mutual=self.mutual)
         with parts_done(len(events) * self.epochs, "learning links", self.verbose) as on_events:
             for _ in range(self.epochs):
                 stream.restart()
@@ -185,10 +187,10 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         Returns
         -------
         dict
-            ``AP`` and ``AUC``: average precision and area under the ROC curve against one random target for each event.
-            ``AP historical`` and ``AUC historical``: against another target among the last links of the source, if
-            there is one. With `ranking`, ``MRR``, ``recall@1`` and ``recall@10`` among all targets; a target without
-            earlier events ranks last.
+            ``AP`` and ``AUC``: average precision and area under the ROC curve of each link against one of the same
+            source to another target, drawn at random. ``AP historical`` and ``AUC historical``: to another of the last
+            targets of the source, or a random one if the source has no other. With `ranking`, ``MRR``, ``recall@1`` and
+            ``recall@10`` among all targets; a target without earlier events ranks last.
         """
         check_is_fitted(self)
         scores = LinkScores()
@@ -238,11 +240,6 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
     # --- state ---
 
     @property
-    def n_events_(self) -> int:
-        """The number of events in memory."""
-        return self._stream.n_events
-
-    @property
     def n_nodes_(self) -> int:
         """The number of nodes."""
         return self._stream.names.end
@@ -258,26 +255,11 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         check_is_fitted(self)
         return self._saved.stream
 
-    def _adopt(self, saved: SavedLinks) -> Self:
-        self._saved = saved
-        return self
-
-    def _read(self, log: Any, columns: LinkColumns, stream: LinkStream, sort: Any, file: dict[str, Any]) -> EventLog:
-        return read_events(
-            log,
-            columns,
-            file_rules(self.verbose, **file),
-            sort=boolean("sort", sort),
-            newest=stream.newest,
-            n_events=stream.n_events,
-            features=columns.features,
-        )
-
     def _learn(self, log: Any, train: Any, sort: Any, file: dict[str, Any], **measuring: Any) -> None:
         self._check()
         stream, train = self._stream, boolean("train", train)
         with stream.writing:
-            events = self._read(log, self._saved.columns, stream, sort, file)
+            events = self._read(log, self._saved.columns, sort, file, stream)
             if measuring and not len(events):
                 raise events.frame.error("holds no rows, so there is nothing to measure")
             with parts_done(len(events), "learning links", self.verbose) as on_events:
@@ -303,9 +285,3 @@ class TemporalLinkPredictor(LinkSavingMixin, FittedHtmlMixin, BaseEstimator):  #
         optional(switch, "verbose", self.verbose)
         check_seed(self.random_state)
         self._threads()
-
-    def _threads(self) -> int:
-        return n_jobs(self.n_jobs) or default_threads()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_saved")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import storage
 from sparsenet.core.validation import MAX_WIDTH, boolean, integer
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.kernels.types import I32, Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
+from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
 from sparsenet.temporal.graph.link_columns import LinkColumns
 from sparsenet.temporal.graph.link_stream import LinkStream
@@ -42,11 +40,13 @@ def pack(parameters: Mapping[str, Any], saved: SavedLinks) -> tuple[Arrays, dict
     targets, targets_are_strings = pack_names(names.targets, "targets")
     weights = {name: getattr(stream.weights, name) for name in ("flat", "first", "second")}
     rows: Arrays = {"source_rows": names.source_rows, "target_rows": names.target_rows, "clock": stream.clock}
+    columns, about_columns = stream.event_columns.pack()
     found = pack_part("graph", stream.graph.cut(names.end)) | pack_part("weights", weights) | rows | sources | targets
-    return found, {
+    return found | pack_part("event_columns", columns), {
         "model": KIND,
         "parameters": pack_parameters(parameters),
         "columns": saved.columns.as_json(),
+        "event_columns": about_columns,
         "string_sources": sources_are_strings,
         "string_targets": targets_are_strings,
         "mutual": names.mutual,
@@ -64,7 +64,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     graph, columns = unpack_part("graph", arrays), LinkColumns.of_json(metadata["columns"])
     memory = integer("the memory", graph["memory"].shape[1], 2, MAX_WIDTH)
     neighbors = integer("the neighbors", graph["neighbors"].shape[1], 1, MAX_WIDTH)
-    shape = LinkShape(memory, len(columns.features))
+    event_columns = FeatureColumns.unpack(unpack_part("event_columns", arrays), metadata["event_columns"])
+    shape = LinkShape(memory, event_columns.n_features)
     _check_graph(graph, GraphArrays.blank(0, memory, neighbors, shape.features), names.end)
     weights, steps = unpack_part("weights", arrays), integer("steps", metadata["steps"], 0)
     wanted = {name: (LinkWeights.n_rows(shape), LinkWeights.width) for name in ("flat", "first", "second")}
@@ -76,7 +77,8 @@ def unpack(arrays: Arrays, metadata: Mapping[str, Any]) -> tuple[dict[str, Any],
     if clock.dtype != np.float64 or clock.shape != (4,) or not np.isfinite(clock).all() or clock[:2].min() < 1:
         raise ModelError("clock must hold the numbers of events and batches, and two times")
     seed = integer("seed", metadata["seed"], 0)
-    stream = LinkStream(GraphArrays(**graph), LinkWeights(shape, **weights, steps=steps), names, clock, seed)
+    network = LinkWeights(shape, **weights, steps=steps)
+    stream = LinkStream(GraphArrays(**graph), network, names, clock, seed, event_columns)
     return unpack_parameters(metadata["parameters"]), SavedLinks(stream, columns)
 
 
@@ -116,31 +118,3 @@ def _check_graph(graph: Arrays, blank: GraphArrays, n: int) -> None:
     known = np.arange(neighbors.shape[1]) < counts[:, None]
     if counts.min(initial=0) < 0 or ((neighbors >= 0) != known).any():
         raise ModelError("graph.counts must be the numbers of links of the nodes")
-
-
-class LinkSavingMixin:
-    """The methods `save` and `load` of `TemporalLinkPredictor`."""
-
-    def save(self: Any, path: str | os.PathLike[str]) -> None:
-        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
-
-        The model holds the names of its nodes. A loaded model goes on bit for bit as this one.
-        """
-        check_is_fitted(self)
-        self._check()  # invalid parameters could not be loaded
-        with self._saved.stream.writing:
-            packed = pack(self.get_params(deep=False), self._saved)
-            storage.save(path, *packed)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model; raise ModelError with the reason if it is damaged or of another kind."""
-        return storage.load_as(path, cls._unpack)
-
-    @classmethod
-    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
-        parameters, saved = unpack(arrays, metadata)
-        model: Any = cls(**parameters)
-        model._check()
-        adopted: Self = model._adopt(saved)
-        return adopted

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sparsenet.kernels.types import F32, F64, I32
+from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
+
+
+def random_negatives(targets: I32, known: I32, rng: np.random.Generator) -> I32:
+    """Draw, for each link, another of the known targets, which ascend; the target itself if there is no other."""
+    drawn = rng.integers(0, max(len(known) - 1, 1), len(targets))
+    drawn += (drawn >= np.searchsorted(known, targets)) & (len(known) > 1)
+    return known[drawn]
 
 
 def historical_negatives(graph: GraphArrays, sources: I32, targets: I32, others: I32, rng: np.random.Generator) -> I32:
@@ -29,13 +35,15 @@ class LinkScores:
     historical: list[F32] = field(default_factory=list)
     ranks: list[F64] = field(default_factory=list)
 
-    def add_ranks(self, logits: F32, right: F32, is_known: NDArray[np.bool_]) -> None:
-        """Add the rank of each right target among all (links, targets); ties count as the mean rank.
+    def add_ranks(self, logits: F32, places: I64) -> None:
+        """Add the rank of the target in column `places` for each link (row); ties count as the mean rank.
 
-        Targets that are not yet known rank last.
+        Targets without a column are not yet known, and rank last.
         """
-        above = (logits > right[:, None]).sum(axis=1) + (np.maximum((logits == right[:, None]).sum(axis=1), 1) - 1) / 2
-        self.ranks.append(np.where(is_known, above, logits.shape[1]) + 1.0)
+        n = logits.shape[1]
+        right = np.take_along_axis(logits, np.minimum(places, n - 1)[:, None], 1)
+        above = (logits > right).sum(axis=1) + ((logits == right).sum(axis=1) - 1) / 2
+        self.ranks.append(np.where(places < n, above, n) + 1.0)
 
     def measures(self) -> dict[str, float]:
         """Return average precision and AUC for both kinds of negatives, and what `ranks` give."""

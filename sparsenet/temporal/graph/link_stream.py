@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.engines.network.training.interrupts import deferred_interrupt
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.temporal.event_log import EventLog
+from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
 from sparsenet.temporal.graph.link_network import embed, link_logits, rank_logits
-from sparsenet.temporal.graph.link_scores import LinkScores, historical_negatives
+from sparsenet.temporal.graph.link_scores import LinkScores, historical_negatives, random_negatives
 from sparsenet.temporal.graph.link_training import LinkBatch, learn_links, train_batch
 from sparsenet.temporal.graph.link_weights import LinkShape, LinkWeights
 from sparsenet.temporal.graph.node_names import NodeNames, NodeRows
@@ -40,16 +42,28 @@ class LinkStream:
     waits until the running batch of an update has ended. `writing` is held for a whole update.
     """
 
-    def __init__(self, graph: GraphArrays, weights: LinkWeights, names: NodeNames, clock: F64, seed: int) -> None:
+    def __init__(
+        self,
+        graph: GraphArrays,
+        weights: LinkWeights,
+        names: NodeNames,
+        clock: F64,
+        seed: int,
+        event_columns: FeatureColumns,
+    ) -> None:
         self.graph, self.weights, self.names, self.clock, self.seed = graph, weights, names, clock, seed
+        self.event_columns = event_columns
         self.lock, self.writing = RLock(), RLock()
         graph.make_room(names.end + 1)  # unknown nodes are read from the row behind the last one
 
     @classmethod
-    def blank(cls, shape: LinkShape, neighbors: int, seed: int, *, mutual: bool) -> LinkStream:
+    def blank(
+        cls, shape: LinkShape, neighbors: int, seed: int, event_columns: FeatureColumns, *, mutual: bool
+    ) -> LinkStream:
         """Return a stream without links, and a network with random weights."""
         graph = GraphArrays.blank(0, shape.memory, neighbors, shape.features)
-        return cls(graph, LinkWeights.random(shape, seed), NodeNames.blank(mutual=mutual), np.zeros(4), seed)
+        names = NodeNames.blank(mutual=mutual)
+        return cls(graph, LinkWeights.random(shape, seed), names, np.zeros(4), seed, event_columns)
 
     @property
     def n_events(self) -> int:
@@ -89,8 +103,10 @@ class LinkStream:
     ) -> float:
         """Learn a log in batches, and return the mean loss; with `train` the weights, too.
 
-        With `scores`, predict each batch before that. An error or Ctrl-C leaves the batches before it learnt.
+        With `scores`, predict each batch before that. An error leaves the batches before it learnt, Ctrl-C also the
+        running one.
         """
+        features = self.event_columns.encode(log.frame)[log.rows]
         with self.lock:
             rows = self.names.assign(log)
             self.graph.make_room(self.names.end + 1)
@@ -99,14 +115,14 @@ class LinkStream:
         total = 0.0
         for first in range(0, len(log), rules.batch_size):
             part = slice(first, min(first + rules.batch_size, len(log)))
-            batch = LinkBatch(
-                rows.sources[part], rows.targets[part], log.times[part] - self.clock[2], log.features[part]
-            )
-            with self.lock:
+            batch = LinkBatch(rows.sources[part], rows.targets[part], log.times[part] - self.clock[2], features[part])
+            with self.lock, deferred_interrupt() as interrupted:
                 total += len(batch) * self._learn(batch, rows, part, rules, train, scores, ranking)
                 self.clock[0] += len(batch)
                 self.clock[1] += 1
                 self.clock[3] = log.times[part.stop - 1]
+            if interrupted.is_set():
+                raise KeyboardInterrupt
             on_events(len(batch))
         return total / max(len(log), 1)
 
@@ -124,7 +140,7 @@ class LinkStream:
         known = self.names.target_rows[: rows.known[part.stop]]
         negatives = known[rng.integers(0, len(known), len(batch))]
         if scores is not None:
-            self._score(batch, negatives, known[: rows.known[part.start]], rules.threads, scores, ranking)
+            self._score(batch, known, int(rows.known[part.start]), rules.threads, scores, ranking)
         if train:
             given = (rng, rules.dropout, rules.rate, rules.threads)
             return train_batch(self.graph, self.weights, batch, negatives, *given)
@@ -135,14 +151,16 @@ class LinkStream:
     def _score(
         self,
         batch: LinkBatch,
-        negatives: I32,
-        candidates: I32,
+        known: I32,
+        n_before: int,
         threads: int,
         scores: LinkScores,
         ranking: bool,
     ) -> None:
-        """Predict the links of a batch from the state before."""
+        """Predict the links of a batch from the state before, when there were `n_before` of the known targets."""
+        candidates = known[:n_before]
         rng = np.random.default_rng((self.seed, int(self.clock[1]), 1))  # so that training draws what it draws alone
+        negatives = random_negatives(batch.targets, known, rng)
         historical = historical_negatives(self.graph, batch.sources, batch.targets, negatives, rng)
         others = (batch.targets, negatives, historical)
         nodes = np.concatenate((batch.sources, *others, *((candidates,) if ranking else ())))
@@ -154,7 +172,7 @@ class LinkStream:
             found.append(link_logits(embeddings, views, parts[0], targets, threads))
         if ranking:
             logits = rank_logits(embeddings, views, parts[0], parts[4], threads)
-            scores.add_ranks(logits, scores.right[-1], np.isin(batch.targets, candidates))
+            scores.add_ranks(logits, np.searchsorted(candidates, batch.targets))
 
     # --- answers ---
 

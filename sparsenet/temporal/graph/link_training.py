@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from sparsenet.engines.network.training import DivergenceError
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
-from sparsenet.temporal.graph.link_network import Embedded, embed, embed_gradient, link_gradient
+from sparsenet.temporal.graph.link_network import DIVERGED, Embedded, embed, embed_gradient, link_gradient
 from sparsenet.temporal.graph.link_weights import HEADS, LinkWeights
 
 
@@ -35,7 +37,10 @@ def train_batch(
     rate: float,
     threads: int,
 ) -> float:
-    """Take a step on the links of a batch with one negative target each, then learn the links; return the loss."""
+    """Take a step on the links of a batch with one negative target each, then learn the links; return the loss.
+
+    Raises DivergenceError, and changes nothing, if the loss or the squares of the gradient are not finite.
+    """
     seeds, rows = np.unique(np.concatenate((batch.sources, batch.targets, negatives)), return_inverse=True)
     row: I32 = rows.astype(np.int32)
     n, shape = len(batch), (len(seeds), graph.neighbors.shape[1], HEADS)
@@ -46,6 +51,8 @@ def train_batch(
     gradients = weights.views(flat)
     loss, slopes = link_gradient(found.embeddings, views, gradients, row[:n], row[n:], threads)
     embed_gradient(found, slopes, views, gradients, threads)
+    if not math.isfinite(loss + float(np.vdot(flat, flat))):
+        raise DivergenceError(f"training diverged: the loss is {loss}: {DIVERGED}")
     learn_links(graph, batch, found)
     weights.step(flat, rate, threads)
     return loss

@@ -6,25 +6,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet.core.machine import default_threads
-from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer, n_jobs
-from sparsenet.estimators.fitted_html import FittedHtmlMixin
+from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer
 from sparsenet.estimators.recommender_frames import LIBRARIES, as_frame, library_of
-from sparsenet.estimators.recommender_inputs import file_rules
 from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
-from sparsenet.temporal.event_log import EventLog, query_names, query_times, read_events
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
+from sparsenet.temporal.event_log import query_names, query_times
+from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Answers, Stream
 from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
 from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules
-from sparsenet.temporal.ranking.stream_saving import NextItemSavingMixin, SavedStream
+from sparsenet.temporal.ranking.stream_saving import SavedStream, pack, unpack
+from sparsenet.temporal.stream_model import StreamModel
 
 
-class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class NextItem(StreamModel):
     """Predict the next item of a user, from a stream of events: who took what, and when.
 
     The model learns from each event as it comes, and its answers use all events up to now. New users and items take
@@ -72,6 +69,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
 
     _rules: StreamRules = RULES  # tests and benchmarks set others
     _saved: SavedStream
+    _pack, _unpacked = staticmethod(pack), staticmethod(unpack)
 
     def __init__(
         self,
@@ -133,7 +131,7 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         if isinstance(event_features, str) or not isinstance(event_features, Sequence):
             raise ValueError(f"event_features must be a sequence of columns, got {event_features!r}")
         columns = LogColumns.of(user, item, time, None, event_features)
-        events = self._read(log, columns, None, sort, file)
+        events = self._read(log, columns, sort, file)
         if not len(events):
             raise events.frame.error("holds no rows: a log has a row for each event")
         table = ItemTable.empty() if item_features is None else ItemTable.learn(item_features, columns.item)
@@ -231,11 +229,6 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
     # --- state ---
 
     @property
-    def n_events_(self) -> int:
-        """The number of events learnt."""
-        return self._stream.n_events
-
-    @property
     def n_users_(self) -> int:
         """The number of users that are remembered."""
         return len(self._stream.users)
@@ -264,26 +257,12 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
         check_is_fitted(self)
         return self._saved.stream
 
-    def _adopt(self, saved: SavedStream) -> Self:
-        self._saved = saved
-        return self
-
-    def _read(self, log: Any, columns: LogColumns, stream: Stream | None, sort: Any, file: dict[str, Any]) -> EventLog:
-        return read_events(
-            log,
-            columns,
-            file_rules(False, **file),
-            sort=boolean("sort", sort),
-            newest=stream.newest if stream else None,
-            n_events=stream.n_events if stream else 0,
-        )
-
     def _learn(self, log: Any, sort: Any, file: dict[str, Any], *, ranking: bool, item_features: Any = None) -> I64:
         self._check()
         stream = self._stream
         with stream.writing:
             columns = self._saved.columns
-            events = self._read(log, columns, stream, sort, file)
+            events = self._read(log, columns, sort, file, stream)
             if ranking and not len(events):
                 raise events.frame.error("holds no rows, so there is nothing to measure")
             table = None if item_features is None else stream.item_table.with_more(item_features, columns.item)
@@ -305,9 +284,3 @@ class NextItem(NextItemSavingMixin, FittedHtmlMixin, BaseEstimator):  # type: ig
             integer(name, getattr(self, name), 1 + boolean("mutual", self.mutual), MAX_WIDTH)
         choice("output", self.output, (AUTO, *LIBRARIES))
         self._threads()
-
-    def _threads(self) -> int:
-        return n_jobs(self.n_jobs) or default_threads()
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_saved")

@@ -12,8 +12,8 @@ from sparsenet import kernels
 from sparsenet.data.frame_columns import as_column
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.event_log import EventLog
+from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
 from sparsenet.temporal.ranking.stream_rules import StreamRules
 
@@ -102,11 +102,11 @@ class Stream:
         An `item_table` replaces the features of all items before. Ctrl-C leaves the events before it learnt.
         """
         features = self.event_columns.encode(log.frame)[log.rows]
-        if item_table is not None:
-            self._set_item_table(item_table)
         ranks = np.zeros(len(log) if ranking else 0, np.int64)
         with self.lock:
-            columns = self._columns(log)
+            columns = self._columns(log)  # may refuse the log, so nothing changes before
+            if item_table is not None:
+                self._set_item_table(item_table)
         step = max(1, _CHUNK // refresh) * refresh
         first = 0
         while first < len(log):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from sparsenet import storage
 from sparsenet.core.validation import boolean, choice, integer
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.estimators.recommender_frames import LIBRARIES
@@ -18,9 +15,9 @@ from sparsenet.features.logs import LogColumns
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.parts import check_kind, pack_part, unpack_part
+from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_saving import pack_list, pack_names, unpack_list, unpack_names
 from sparsenet.temporal.name_slots import NameSlots
-from sparsenet.temporal.ranking.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Stream
 from sparsenet.temporal.ranking.stream_arrays import (
     ITEM_USER,
@@ -147,31 +144,3 @@ def _check_numbers(own: Arrays, n_users: int, items: NameSlots) -> None:
     users = own["item_values"][:, ITEM_USER]
     if not ((users >= -1) & (users < n_users)).all():
         raise ModelError(f"stream.item_values must hold numbers of {n_users} users, or -1")
-
-
-class NextItemSavingMixin:
-    """The methods `save` and `load` of `NextItem`."""
-
-    def save(self: Any, path: str | os.PathLike[str]) -> None:
-        """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
-
-        The model holds the names of its users and items. A loaded model goes on bit for bit as this one.
-        """
-        check_is_fitted(self)
-        self._check()  # invalid parameters could not be loaded
-        with self._saved.stream.writing:
-            packed = pack(self.get_params(deep=False), self._saved)
-            storage.save(path, *packed)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load a saved model; raise ModelError with the reason if it is damaged or of another kind."""
-        return storage.load_as(path, cls._unpack)
-
-    @classmethod
-    def _unpack(cls, arrays: Arrays, metadata: dict[str, Any]) -> Self:
-        parameters, saved = unpack(arrays, metadata)
-        model: Any = cls(**parameters)
-        model._check()
-        adopted: Self = model._adopt(saved)
-        return adopted
