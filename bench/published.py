@@ -32,7 +32,7 @@ def median_of(runs: list[dict[str, Any]], name: str) -> float:
 
 
 def step_rows(report: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return our steps and those of PyG, by batch size and features."""
+    """Return steps of sparsenet and PyG, by batch size and features."""
     rows = []
     for key in dict.fromkeys((run["batch"], run["features"]) for run in report["runs"]):
         own = [run for run in report["runs"] if (run["batch"], run["features"]) == key]

@@ -167,7 +167,7 @@ def against_roofline(
 
 
 def against_before(report: dict[str, Any]) -> str:
-    """Return a table with this commit's CPU time over that of the older one: medians over pairs of runs."""
+    """Return a table of the ratios of CPU time, this commit over the older one: medians over pairs of runs."""
     rows = []
     for labels, hidden in product(_values(report, "labels"), _values(report, "hidden")):
         ours, before = (measured_runs(report, system, hidden, labels) for system in ("sparsenet", "before"))

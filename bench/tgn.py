@@ -11,7 +11,7 @@ features, so links get one that is 0; ``--steps --features 172`` draws as many a
 of the events train, 15 % more only go into memory, and the last 15 % are the test.
 
 ``--steps`` runs both systems in turn from equal weights on the same events, and reports the median of the later half of
-the steps. ``--accuracy`` trains on whole epochs: average precision and AUC are those of all test events. ``--sizes``
+the steps. ``--accuracy`` trains on whole epochs: average precision and AUC on all test events. ``--sizes``
 compares batch sizes after one epoch. ``--nodes`` times steps of random links among many nodes.
 """
 

@@ -1018,7 +1018,7 @@ def attend_gradient(
     out_times: F32,
     threads: int,
 ) -> None:
-    """Write the gradients of `attend_last`, given those of its outputs.
+    """Write the gradients of `attend_last`, given the gradients of its outputs.
 
     weights are its `out_weights`; slopes and edge_slopes have the shapes of its `out` and `out_edges`. Outputs have the
     shapes of queries, edge_queries and rows; out_times (S, 2, t) is the gradient of `times` by seed.

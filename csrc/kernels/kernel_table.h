@@ -90,7 +90,7 @@ struct RankerStep {
   float rate, negligible;
 };
 
-// What the messages of nodes are made of. A row of `features` and an elapsed time belong to each message; a node
+// The parts of the messages of nodes. A row of `features` and an elapsed time belong to each message; a node
 // without a partner has no message. `times` holds the rates of the time encoding, then its shifts.
 struct GraphMessages {
   int64_t memory_width, n_features, n_times;
@@ -100,7 +100,7 @@ struct GraphMessages {
 };
 
 // The last links of each seed, as rows of keys and values (rows, 2, heads, channels); -1: no link. Queries are (heads,
-// seeds, channels), those of encoded links (heads, seeds, times + features). `keep` (seeds, links, heads) multiplies
+// seeds, channels), queries of encoded links (heads, seeds, times + features). `keep` (seeds, links, heads) multiplies
 // the weights.
 struct LastLinks {
   int64_t n_seeds, n_heads, n_channels, n_links, n_times, n_features, n_rows;

@@ -20,7 +20,7 @@ void append_children(uint16_t belongs, std::vector<int32_t>& labels) {
     if (belongs >> child & 1) labels.push_back(child);
 }
 
-// What a point of each child costs, for n points of which own[c] belong to child c.
+// The slacks of each child for n points; own[c] points belong to child c.
 struct Slacks {
   float positive[kChildren], negative[kChildren];
 

@@ -155,7 +155,7 @@ class ExtremeHead(HeadState):
         seed, counts = integer("seed", seed, 0), checked_counts(label_counts, n_labels)
         threads = options.n_jobs or default_threads()
         output = output_layer(options, counts, n_labels, wide=wide, seed=seed, threads=threads)
-        # One label of a point among those that a step computes. Most steps leave a rare label out.
+        # One label of a point among the labels of a step. Most steps leave a rare label out.
         n_computed = n_labels if isinstance(output.sampler, AllSampler) else output.n_negatives
         output.initial_bias = initial_bias(options, 1.0, n_computed)
         output.initialise(np.random.default_rng(seed))

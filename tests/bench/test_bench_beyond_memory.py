@@ -1,4 +1,4 @@
-"""Planted points that are written block by block are those of `bench.planted.generate`."""
+"""Planted points written block by block equal the points of `bench.planted.generate`."""
 
 from __future__ import annotations
 

@@ -88,14 +88,14 @@ class TreeMemory:
     def check_routing(self, levels: list[Level], sizes: Sequence[tuple[int, int]]) -> None:
         """Announce a bound of the arrivals of further levels, each with its beam and number of nodes.
 
-        A point reaches the nodes of the beam and those of its labels.
+        A point reaches the nodes of the beam and the nodes of its labels.
         """
         points, labels = self.points
         n = sum(min(len(points) * beam + labels.n_entries, len(points) * n_nodes) for beam, n_nodes in sizes)
         self._check({"tree": _bytes_of(levels), "routing": ROUTING_BYTES * n})
 
     def check_training(self, levels: list[Level], work: I64, trained: float = 0.0, n_rows: int = 0) -> None:
-        """Announce arrivals, the largest task, and the machines of further levels after those of `levels`.
+        """Announce arrivals, the largest task, and the machines of further levels below `levels`.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from sparsenet.kernels.types import I32, I64
 CHILDREN = 16
 #: Maximum number of root nodes, which are all scored for each point.
 MAX_ROOTS = 4
-#: The largest features of a label's centroid, from which a tree grows; more gain nothing (bench/notes/trees.md).
+#: A tree grows from the largest features of label centroids; more gain nothing (bench/notes/trees.md).
 CENTROID_FEATURES = 128
 
 

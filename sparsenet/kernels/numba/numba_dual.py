@@ -62,8 +62,8 @@ def dual_passes(
 ) -> int:
     """Make passes over n points until they are optimal; return their number.
 
-    ``visit(order, rest, stride, alpha)`` visits the points of `order` once, moves those that violate optimality by more
-    than `rest` to the front, and returns their number and the largest violation.
+    ``visit(order, rest, stride, alpha)`` visits the points of `order` once and moves points that violate optimality by
+    more than `rest` to the front. It returns their number and the largest violation.
     """
     limit, order, state = np.float32(tolerance), np.arange(n, dtype=np.int32), np.array([seed & _64_BITS], np.uint64)
     alpha = _start(n, slack)  # type: ignore[no-untyped-call]
@@ -108,7 +108,7 @@ def visit_points(
 
 
 def move_to_front(order: I32, first: int, kept: int, is_active: Bools) -> int:
-    """Move those of ``order[first : ...]`` that are active to ``order[kept : ...]``; return the end of these."""
+    """Move the active points of ``order[first : ...]`` to ``order[kept : ...]``; return the end of these."""
     return int(_move_to_front(order, first, kept, is_active))  # type: ignore[no-untyped-call]
 
 

@@ -126,7 +126,7 @@ def _head(h: int, m: int) -> slice:
 
 
 def embed_gradient(found: Embedded, slopes: F32, weights: Arrays, gradients: Arrays, threads: int) -> None:
-    """Write the gradients of all weights but the link predictor's; `slopes` (S, m) are those of the embeddings.
+    """Write the gradients of all weights but the link predictor's; `slopes` (S, m) are the gradients of the embeddings.
 
     `found` is used up. As in PyTorch Geometric, no gradient flows into stored memory.
     """
@@ -211,7 +211,7 @@ def rank_logits(embeddings: F32, weights: Arrays, sources: I32, targets: I32, th
 def link_gradient(
     embeddings: F32, weights: Arrays, gradients: Arrays, sources: I32, targets: I32, threads: int
 ) -> tuple[float, F32]:
-    """Return the binary cross-entropy of links, and its gradient by the embeddings (S, m); write that of the weights.
+    """Return the binary cross-entropy of links, and its gradient by the embeddings (S, m); write the gradient of the weights.
 
     The first half of `targets` are the right ones, the second half negatives: the loss is the sum of both means.
     """

@@ -1,4 +1,4 @@
-"""`TemporalLinkPredictor`: who links to whom next, by a temporal graph network."""
+"""`TemporalLinkPredictor` predicts links between nodes by a temporal graph network."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class LinkShape:
     def arrays(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each weight. The last input of a layer is the constant 1, so its weights are biases.
 
-        Layers are stored as inputs by outputs, those of attention by head.
+        Layers are stored as inputs by outputs, and layers of attention by head.
         """
         m, c, encoded = self.memory, self.memory // HEADS, self.memory + self.features
         return {
