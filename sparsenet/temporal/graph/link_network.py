@@ -211,7 +211,7 @@ def rank_logits(embeddings: F32, weights: Arrays, sources: I32, targets: I32, th
 def link_gradient(
     embeddings: F32, weights: Arrays, gradients: Arrays, sources: I32, targets: I32, threads: int
 ) -> tuple[float, F32]:
-    """Return the binary cross-entropy of links, and its gradient by the embeddings (S, m); write the gradient of the weights.
+    """Return the cross-entropy of links and its gradient by embeddings (S, m); write the gradient of the weights.
 
     The first half of `targets` are the right ones, the second half negatives: the loss is the sum of both means.
     """
