@@ -171,8 +171,7 @@ def against_before(report: dict[str, Any]) -> str:
     rows = []
     for labels, hidden in product(_values(report, "labels"), _values(report, "hidden")):
         ours, before = (measured_runs(report, system, hidden, labels) for system in ("sparsenet", "before"))
-        seeds = {run["seed"]: run for run in before}
-        pairs = [(run, seeds[run["seed"]]) for run in ours if run["seed"] in seeds]
+        pairs = [(run, older) for older in before for run in ours if run["seed"] == older["seed"]]
         if pairs:
             step, epoch = (
                 median(run[name] / older[name] for run, older in pairs)

@@ -98,11 +98,13 @@ def _part_settings(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"{part}__{name}", value
 
 
-def _about_network(model: ExtremeClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _about_network(
+    model: ExtremeClassifier, metadata: Mapping[str, Any], *, is_rounded: bool = False
+) -> dict[str, Any]:
     return {
         "features": model.n_features_in_,
         "weights": _n_weights(model.network_),
-        "precision": _precision(compact=bool(metadata.get("compact"))),
+        "precision": _precision(compact=is_rounded or bool(metadata.get("compact"))),
         "points": model.n_points_,
         "validation": best_epoch(model.history_),
         "chosen": {
@@ -130,7 +132,7 @@ def _about_tree(model: TreeClassifier, metadata: Mapping[str, Any]) -> dict[str,
 def _about_blend(whole: BlendClassifier, metadata: Mapping[str, Any]) -> dict[str, Any]:
     found = tree = _about_tree(whole.tree_, metadata["tree"])
     if whole.network_ is not None:
-        network = _about_network(whole.network_, metadata["network"])
+        network = _about_network(whole.network_, metadata["network"], is_rounded=metadata.get("rounded", False))
         found = network | {
             "levels": tree["levels"],
             "weights": network["weights"] + tree["weights"],

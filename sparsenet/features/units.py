@@ -31,7 +31,7 @@ from sparsenet.selection.choose import Decision, Option, Rule, choose
 #: Evidence for one common unit.
 BEYOND_CHANCE = Rule("precision of nearest neighbors", standard_errors=2.0)
 #: Bytes for each column of X that detecting its kind takes, and that fitting the ``"mixed"`` scaling takes.
-BYTES_TO_DETECT_KIND, BYTES_TO_FIT_MIXED = 33, 108
+BYTES_TO_DETECT_KIND, BYTES_TO_FIT_MIXED = 33, 116
 
 
 def scaled(

@@ -71,8 +71,11 @@ def pack(fitted: FittedBlend, header: BlendHeader, *, small: bool = False) -> tu
         **pack_part("neighbors", neighbors),
     }
     arrays = {name: array for name, array in arrays.items() if name not in OWN_CLASSES}
-    return narrow(rounded(arrays) if small else arrays), {
+    narrowed = narrow(rounded(arrays) if small else arrays)
+    weights = narrowed.get("network.output.weight")
+    return narrowed, {
         "model": KIND,
+        "rounded": weights is not None and weights.dtype == np.int8,
         **about,
         "given": header.given,
         "untrained": header.untrained,

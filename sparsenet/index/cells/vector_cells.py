@@ -52,8 +52,10 @@ class VectorCells:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from typing import NamedTuple
     >>> class Unit(NamedTuple):
-    ...     rows: F32
+    ...     rows: np.ndarray
     ...     width: int = 8
     ...     def take(self, at): return self.rows[at]
     >>> cells = VectorCells.build(Unit(np.eye(8, dtype=np.float32)), np.arange(8))
