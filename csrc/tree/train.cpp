@@ -237,7 +237,7 @@ struct LoadedPart {
 }  // namespace
 
 NodeClassifiers train_node_by_parts(const ReadNodePart& read, int64_t part_points, const uint16_t* belongs, int64_t n,
-                                    std::vector<int32_t> features, int64_t n_children, ErrorCosts costs,
+                                    const std::vector<int32_t>& features, int64_t n_children, ErrorCosts costs,
                                     DualRules rules, float min_weight) {
   int64_t own[kChildren] = {};
   for (int64_t i = 0; i < n; ++i)

@@ -79,7 +79,7 @@ using ReadNodePart = std::function<NodePart(const int32_t* order, int64_t count)
 // Trains the classifiers of one node as `train_nodes` does, but reads its n points again in each pass, `part_points` at
 // a time. Bit c of `belongs` is set if a point belongs to child c; `features` are the features of the node, ascending.
 NodeClassifiers train_node_by_parts(const ReadNodePart& read, int64_t part_points, const uint16_t* belongs, int64_t n,
-                                    std::vector<int32_t> features, int64_t n_children, ErrorCosts costs,
+                                    const std::vector<int32_t>& features, int64_t n_children, ErrorCosts costs,
                                     DualRules rules, float min_weight);
 
 // Searches the tree with a beam. Writes the names of the k best leaves of each point and the logarithms of their
