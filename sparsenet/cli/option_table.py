@@ -341,8 +341,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         flag(
             "checkpoint", "Save the state of training in MODEL.checkpoint for --resume: epochs of a network, also on "
-            "Ctrl-C, and levels of a tree.",
-            negatable=True, shown="yes, if it can be written", **_points,
+            "Ctrl-C, and levels of a tree.", negatable=True, shown="yes, if it can be written", **_points,
             refusals={kind: f"a {noun} has no checkpoints" for kind, noun in NOUNS.items()},
         ),
         flag(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ class LogColumns:
     `file` is how the training log was read, for further files.
     """
 
+    #: The arguments that name the columns, in the order of the fields.
+    ARGUMENTS: ClassVar[tuple[str, ...]] = ("user", "item", "time", "weight")
+
     user: str = "user"
     item: str = "item"
     time: str | None = AUTO
@@ -43,12 +46,14 @@ class LogColumns:
     features: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, user: Any, item: Any, time: Any, weight: Any, features: Sequence[Any] = ()) -> LogColumns:
+    def of(cls, user: Any, item: Any, time: Any, weight: Any = None, event_features: Any = ()) -> Self:
         """Check the names of columns, or their positions, which all must be then."""
-        own = {"user": user, "item": item, "time": time, "weight": weight}
-        further = {f"event_features[{i}]": name for i, name in enumerate(features)}
-        names, by_position = check_columns(own | further)
-        return cls(**{name: names[name] for name in own}, by_position=by_position, features=tuple(map(str, features)))
+        if isinstance(event_features, str) or not isinstance(event_features, Sequence):
+            raise ValueError(f"event_features must be a sequence of columns, got {event_features!r}")
+        given = dict(zip(cls.ARGUMENTS, (user, item, time, weight), strict=False))
+        names, by_position = _checked(given | _by_argument(event_features))
+        own = dict(zip(("user", "item", "time", "weight"), (names[argument] for argument in given), strict=False))
+        return cls(**own, by_position=by_position, features=tuple(map(str, event_features)))
 
     def like_training(self, log: Any, file: LogFile) -> LogFile:
         """Return how to read a file: as the training file was read, unless `file` has other options."""
@@ -68,7 +73,7 @@ class LogColumns:
         return {**vars(self), "file": self.file.as_json(), "features": list(self.features)}
 
     @classmethod
-    def of_json(cls, found: Mapping[str, Any]) -> LogColumns:
+    def of_json(cls, found: Mapping[str, Any]) -> Self:
         """Check the result of `as_json`, also of older models, which have no file."""
         further = {"file": LearntFile.of_json(found.get("file")), "features": tuple(found.get("features", ()))}
         columns = cls(**{**found, **further})
@@ -78,8 +83,8 @@ class LogColumns:
 
     def names(self) -> dict[str, str | None]:
         """Return the columns by argument."""
-        own = {"user": self.user, "item": self.item, "time": self.time, "weight": self.weight}
-        return own | {f"event_features[{i}]": name for i, name in enumerate(self.features)}
+        own = self.user, self.item, self.time, self.weight
+        return dict(zip(self.ARGUMENTS, own, strict=False)) | _by_argument(self.features)
 
     def given(self) -> dict[str, str]:
         """Return the arguments by the name of their column, without a time that is yet to be found."""
@@ -100,16 +105,18 @@ class LogColumns:
         return replace(self, time=time)
 
 
-def check_columns(
-    columns: dict[str, Any], optional: tuple[str, ...] = ("time", "weight")
-) -> tuple[dict[str, Any], bool]:
+def _by_argument(features: Sequence[Any]) -> dict[str, Any]:
+    return {f"event_features[{i}]": name for i, name in enumerate(features)}
+
+
+def _checked(columns: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Check the columns of arguments, names or positions; return them as strings, and whether they are positions."""
     columns, time = dict(columns), columns.get("time")
     for argument, name in columns.items():
         refuse_values(argument, name, "log")
     positions = [_is_position(name) for name in columns.values() if name not in (None, AUTO)]
     for argument, name in columns.items():
-        may_be_none = name is None and argument in optional
+        may_be_none = name is None and argument in ("time", "weight")
         if not (isinstance(name, str) or _is_position(name) or may_be_none):
             raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
     *first, last = columns

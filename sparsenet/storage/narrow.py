@@ -134,7 +134,7 @@ def _widened(name: str, arrays: Arrays, wide: Arrays) -> NDArray[Any]:
         if (pointers := wide.get(_pointers_of(name, IDS))) is not None:
             return _ids(name, decode_varints(name, array), pointers)
     if _ends(name, ("factors",)) and array.dtype == np.uint16:
-        return (array.astype(np.uint32) << 16).view(np.float32)
+        return _from_upper(array)
     if array.dtype == np.int8 and name + MASK in arrays:
         return _unmasked(name, array, arrays[name + MASK])
     if array.dtype == np.int8 and name + SCALE in arrays and arrays[name + SCALE].dtype == np.uint16:
@@ -169,8 +169,7 @@ def _decoded(name: str, codes: NDArray[Any], scales: NDArray[Any], wide: Arrays)
     pointers = _of_matrix(codes) if (of := _pointers_of(name, VALUES)) not in wide else wide[of]
     if scales.ndim != 1 or len(scales) != len(pointers) - 1 or not _are_pointers(pointers, codes.size):
         raise ModelError(f"{name} is not made of 8-bit rows with a scale for each")
-    each = (scales.astype(np.uint32) << 16).view(np.float32)
-    return np.asarray(codes * np.repeat(each, np.diff(pointers)).reshape(codes.shape), np.float32)
+    return np.asarray(codes * np.repeat(_from_upper(scales), np.diff(pointers)).reshape(codes.shape), np.float32)
 
 
 def _coded(array: F32, indptr: I64) -> tuple[NDArray[np.int8], NDArray[np.uint16]] | None:
@@ -191,6 +190,11 @@ def _coded(array: F32, indptr: I64) -> tuple[NDArray[np.int8], NDArray[np.uint16
 def _upper(values: F32) -> NDArray[np.uint16]:
     """Return the upper half of the bits of bfloat16 numbers."""
     return (values.view(np.uint32) >> 16).astype(np.uint16)
+
+
+def _from_upper(halves: NDArray[np.uint16]) -> F32:
+    """Restore bfloat16 numbers from the upper half of their bits."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)
 
 
 def _row_pointers(name: str, array: NDArray[Any], arrays: Arrays) -> I64 | None:

@@ -139,17 +139,15 @@ def fit_and_measure(
         held_out = held_out if known is held_out.without else BlendHoldout()
     held = {**(held or {}), "points": own_bytes(points, shared)}
     limit = options.memory_limit if network_options is None else network_options.memory_limit or options.memory_limit
-    about_memory: dict[str, Any] = {"held": held, "memory_limit": limit}
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
-    check_parts_fit(points, beam=options.rules.wrong_ways, k=k, shown=alone, **about_memory)
+    check_parts_fit(points, held=held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
-    kept: list[dict[str, Any]] = [{}, {}]
-    if checkpoint is not None:
-        kept = [{"checkpoint": beside(checkpoint, name), "resume": resume} for name in TREES]
     counted = [*held_arrays(points), *shared]
-    tree_options = {"verbose": verbose, "runner": runner, "shared": counted, **how, **about_memory}
-    tree = fit_tree.fit(own_points, options.rules, **kept[0], **tree_options)
+    how_trees: dict[str, Any] = {**how, "runner": runner, "shared": counted, "memory_limit": limit, "resume": resume}
+    places = [None if checkpoint is None else beside(checkpoint, name) for name in TREES]
+    of_trees = [{**how_trees, "checkpoint": place} for place in places]
+    tree = fit_tree.fit(own_points, options.rules, verbose=verbose, held=held, **of_trees[0])
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         loaded_points = loaded(points[0]), points[1]
@@ -195,8 +193,7 @@ def fit_and_measure(
     answers = None
     if held_out.points is not None:
         try:
-            second = {"runner": runner, "kept": kept[1] | {"shared": counted, "memory_limit": limit}, **how}
-            measured = _unbiased(fitted, points, held_out, options, held, pilots, **second)
+            measured = _unbiased(fitted, points, held_out, options, held, pilots, of_trees[1])
             if measured is not None:
                 fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
         except KeyboardInterrupt as interrupt:
@@ -229,17 +226,12 @@ def _unbiased(
     options: BlendOptions,
     held: Mapping[str, int],
     pilots: Sequence[Network],
-    *,
-    seed: int,
-    threads: int,
-    runner: TaskRunner,
-    kept: Mapping[str, Any],
+    of_tree: Mapping[str, Any],
 ) -> FittedBlend | None:
     """Return a blend whose parts were trained without the hold-out; train second parts if the final ones were not.
 
     A pilot network is one. Return None if the network has a time budget of its own: there is no time for a second one.
-    `held` are the bytes of the points and of the parts but the network. `kept` are the arguments about the checkpoint
-    and the memory of a second tree.
+    `held` are the bytes of the points and of the parts but the network. `of_tree` are the arguments of a second tree.
     """
     if held_out.for_good:
         return fitted
@@ -252,13 +244,12 @@ def _unbiased(
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
         first = {"first network": _bytes_of(fitted.network)}
-        network = fit_network.fit(rest, same, seed=seed, threads=threads, calibrates=False, held={**held, **first})
+        how = {"seed": of_tree["seed"], "threads": of_tree["threads"], "held": {**held, **first}}
+        network = fit_network.fit(rest, same, calibrates=False, **how)
         fitted = replace(fitted, network=round_network(network))
     held = {"first tree" if part == "tree" else part: size for part, size in held.items()}
     held |= {"networks": _bytes_of(final, fitted.network)}
-    how: dict[str, Any] = {"seed": seed, "threads": threads, "verbose": False, "runner": runner, "held": held}
-    tree = fit_tree.fit(rest, options.rules, **how, **kept)
-    return replace(fitted, tree=tree)
+    return replace(fitted, tree=fit_tree.fit(rest, options.rules, verbose=False, held=held, **of_tree))
 
 
 def _bytes_of(*networks: FittedNetwork | None) -> int:

@@ -137,7 +137,7 @@ class TemporalLinkPredictor(StreamModel):
         **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
-        columns = LinkColumns.of_links(source, target, time, event_features)
+        columns = LinkColumns.of(source, target, time, event_features=event_features)
         events = self._read(log, columns, sort, file)
         if not len(events):
             raise events.frame.error("holds no rows: a log has a row for each event")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from sparsenet.engines.network.training.interrupts import deferred_interrupt
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.temporal.event_log import EventLog
+from sparsenet.temporal.event_stream import EventStream
 from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
 from sparsenet.temporal.graph.link_network import embed, link_logits, rank_logits
@@ -35,11 +35,10 @@ class LinkRules:
     threads: int
 
 
-class LinkStream:
+class LinkStream(EventStream):
     """Learn links in the order of time, and score links.
 
-    `clock` holds the number of events and batches, and the first and the last time. `lock` guards the state: a query
-    waits until the running batch of an update has ended. `writing` is held for a whole update.
+    `clock` holds the number of events and batches, and the first and the last time.
     """
 
     def __init__(
@@ -51,9 +50,9 @@ class LinkStream:
         seed: int,
         event_columns: FeatureColumns,
     ) -> None:
+        super().__init__()
         self.graph, self.weights, self.names, self.clock, self.seed = graph, weights, names, clock, seed
         self.event_columns = event_columns
-        self.lock, self.writing = RLock(), RLock()
         graph.make_room(names.end + 1)  # unknown nodes are read from the row behind the last one
 
     @classmethod
@@ -65,23 +64,8 @@ class LinkStream:
         names = NodeNames.blank(mutual=mutual)
         return cls(graph, LinkWeights.random(shape, seed), names, np.zeros(4), seed, event_columns)
 
-    @property
-    def n_events(self) -> int:
-        """The number of events learnt."""
-        with self.lock:
-            return int(self.clock[0])
-
-    @property
-    def newest(self) -> float | None:
-        """The time of the last event; None before the first."""
-        with self.lock:
-            return float(self.clock[3]) if self.n_events else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("lock", "writing")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=RLock(), writing=RLock())
+    def _position(self) -> tuple[float, float]:
+        return self.clock[0], self.clock[3]
 
     # --- learning ---
 

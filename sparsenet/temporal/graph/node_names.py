@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.kernels.types import I32, I64
 from sparsenet.temporal.event_log import EventLog
-from sparsenet.temporal.name_slots import NameSlots
+from sparsenet.temporal.name_slots import NamedEvents, NameSlots
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,37 +64,34 @@ class NodeNames:
         return self._assign_mutual(log.mutual()) if self.mutual else self._assign_both(log)
 
     def _assign_mutual(self, log: EventLog) -> NodeRows:
-        codes = np.column_stack((log.users, log.items)).ravel()
-        slots, before = self.sources.find(log.user_names), self.end
-        _add_new(self.sources, log.user_names, codes, slots)
+        before = self.end
+        rows = _assigned(self.sources, log.user_names, np.column_stack((log.users, log.items)))
         self.source_rows = self.target_rows = np.arange(self.end, dtype=np.int32)
-        rows = slots[codes].reshape(-1, 2)
         sources, targets = np.ascontiguousarray(rows.T)
         return NodeRows(sources, targets, _known(rows.max(axis=1, initial=-1), before))
 
     def _assign_both(self, log: EventLog) -> NodeRows:
-        sources, targets = self.sources.find(log.user_names), self.targets.find(log.item_names)
-        before, end = len(self.targets), self.end
-        first_sources = _add_new(self.sources, log.user_names, log.users, sources)
-        first_targets = _add_new(self.targets, log.item_names, log.items, targets)
+        n_sources, n_targets, end = len(self.sources), len(self.targets), self.end
+        sources = _assigned(self.sources, log.user_names, log.users[:, None])[:, 0]
+        targets = _assigned(self.targets, log.item_names, log.items[:, None])[:, 0]
+        first_sources, first_targets = _first_events(sources, n_sources), _first_events(targets, n_targets)
         order = np.argsort(np.concatenate((2 * first_sources, 2 * first_targets + 1)))
         rows = np.empty(len(order), np.int32)
         rows[order] = np.arange(end, end + len(order))
         self.source_rows = np.concatenate((self.source_rows, rows[: len(first_sources)]))
         self.target_rows = np.concatenate((self.target_rows, rows[len(first_sources) :]))
-        slots = targets[log.items]
-        return NodeRows(self.source_rows[sources[log.users]], self.target_rows[slots], _known(slots, before))
+        return NodeRows(self.source_rows[sources], self.target_rows[targets], _known(targets, n_targets))
 
 
-def _add_new(slots: NameSlots, names: NDArray[Any], codes: I32, found: I32) -> I64:
-    """Give slots to names that have none, in the order of events; return their first events. Updates `found`."""
-    distinct, firsts = np.unique(codes, return_index=True)
-    order = np.argsort(firsts)
-    new = order[found[distinct[order]] < 0]
-    for code in distinct[new].tolist():
-        name = names[code]
-        found[code] = slots.add(name.item() if isinstance(name, np.generic) else name)
-    return firsts[new]
+def _assigned(slots: NameSlots, names: NDArray[Any], codes: I32) -> I32:
+    """Return the slots of the names of events, after giving slots to new names in the order of events."""
+    return NamedEvents(slots, names, codes, MAX_WIDTH).assign(0, len(codes))
+
+
+def _first_events(slots: I32, before: int) -> I64:
+    """Return the first event of each slot from `before` on."""
+    found, firsts = np.unique(slots, return_index=True)
+    return firsts[found >= before]
 
 
 def _known(slots: I32, before: int) -> I64:

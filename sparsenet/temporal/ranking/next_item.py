@@ -128,9 +128,7 @@ class NextItem(StreamModel):
         **file : `format`, `quotes`, `delimiter`, `encoding` and `decimal`, as in `Recommender.fit`.
         """
         self._check()
-        if isinstance(event_features, str) or not isinstance(event_features, Sequence):
-            raise ValueError(f"event_features must be a sequence of columns, got {event_features!r}")
-        columns = LogColumns.of(user, item, time, None, event_features)
+        columns = LogColumns.of(user, item, time, event_features=event_features)
         events = self._read(log, columns, sort, file)
         if not len(events):
             raise events.frame.error("holds no rows: a log has a row for each event")

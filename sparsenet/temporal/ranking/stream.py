@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from sparsenet import kernels
 from sparsenet.data.frame_columns import as_column
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.event_log import EventLog
+from sparsenet.temporal.event_stream import EventStream
 from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
 from sparsenet.temporal.ranking.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
@@ -30,12 +30,10 @@ class Answers(NamedTuple):
     ranks: I64
 
 
-class Stream:
+class Stream(EventStream):
     """Learn from events in the order of time, and rank the next item of users.
 
     A mutual stream has one object for the slots of users and items: they are the same things.
-    `lock` guards the state: a query waits until the running chunk of an update has ended, and sees whole events.
-    `writing` is held for a whole update, so that one ends before the next one begins.
     """
 
     def __init__(
@@ -48,10 +46,10 @@ class Stream:
         event_columns: FeatureColumns,
         item_table: ItemTable,
     ) -> None:
+        super().__init__()
         self.arrays, self.users, self.items = arrays, users, items
         self.event_columns, self.item_table = event_columns, item_table
         self.max_users, self.max_items = max_users, max_items
-        self.lock, self.writing = RLock(), RLock()
 
     @classmethod
     def blank(
@@ -76,23 +74,8 @@ class Stream:
         """Whether users and items are the same things."""
         return self.users is self.items
 
-    @property
-    def n_events(self) -> int:
-        """The number of events learnt."""
-        with self.lock:
-            return int(self.arrays.clock[0])
-
-    @property
-    def newest(self) -> float | None:
-        """The time of the last event; None before the first."""
-        with self.lock:
-            return float(self.arrays.clock[2]) if self.n_events else None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("lock", "writing")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, lock=RLock(), writing=RLock())
+    def _position(self) -> tuple[float, float]:
+        return self.arrays.clock[0], self.arrays.clock[2]
 
     # --- learning ---
 
