@@ -70,7 +70,8 @@ def test_leaves_nothing_behind(run, tmp_path):
     try:
         deadline = time.monotonic() + 60
         while not list(scratch.glob("*/machines0")):
-            assert driver.poll() is None and time.monotonic() < deadline, driver.communicate()[1]
+            assert driver.poll() is None, driver.communicate()[1]
+            assert time.monotonic() < deadline
             time.sleep(0.01)
         os.killpg(driver.pid, signal.SIGINT)
         errors = driver.communicate(timeout=40)[1]
