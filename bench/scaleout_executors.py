@@ -3,8 +3,8 @@
     python -m bench.scaleout_executors processes --workers 2
     mpiexec -n 3 python -m mpi4py.futures -m bench.scaleout_executors mpi --workers 2
 
-`bench.scaleout --part equal` runs this for each executor and number of workers. Tasks are small, so that there are some
-hundred. A killed worker of MPI ends the job: with ``--checkpoint DIRECTORY``, the same command then resumes.
+`bench.scaleout --part equal` runs this for each executor and number of workers. Tasks are small, so that there are
+dozens. A killed worker of MPI ends the job: with ``--checkpoint DIRECTORY``, the same command then resumes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from sparsenet.engines.tree.machines import Rules
 EXECUTORS = {"processes": "concurrent.futures", "dask": "distributed", "ray": "ray", "mpi": "mpi4py"}
 LABELS, POINTS = 1000, 9000
 #: The task whose worker is killed.
-KILLED = 40
+KILLED = 20
 
 
 class TreeOfSmallTasks(TreeClassifier):
     """A tree whose levels are many tasks, also with few points."""
 
     def _rules(self) -> Rules:
-        return replace(super()._rules(), shard_points=2000, call_entries=1 << 18)
+        return replace(super()._rules(), shard_points=2000, call_entries=1 << 16)
 
 
 MODELS: dict[str, Callable[[], Any]] = {
