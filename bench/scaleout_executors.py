@@ -138,12 +138,12 @@ def train(
     for name in models:
         with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
             if "whole" in runs:
-                workers = Workers(given, scratch=folder, timeout=120)
+                workers = Workers(given, scratch=folder, timeout=500)
                 found[name] = bits(MODELS[name]().fit(data.X, data.Y, executor=workers))
             if "killed" in runs:
                 marker = (Path(folder) if checkpoint is None else checkpoint) / f"{name}-killed"
                 how = {} if checkpoint is None else {"checkpoint": checkpoint / name, "resume": True}
-                workers = Workers(killing(given, marker), scratch=folder, timeout=120)
+                workers = Workers(killing(given, marker), scratch=folder, timeout=500)
                 found[f"{name}, killed"] = bits(MODELS[name]().fit(data.X, data.Y, executor=workers, **how))
                 assert marker.exists(), "no worker was killed"
     return found
