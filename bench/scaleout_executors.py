@@ -3,7 +3,7 @@
     python -m bench.scaleout_executors processes --workers 2
     mpiexec -n 3 python -m mpi4py.futures -m bench.scaleout_executors mpi --workers 2
 
-`bench.scaleout --part equal` runs this for each executor and number of workers. Tasks are small, so that there are
+`bench.scaleout` runs this for each executor and number of workers. Tasks are small, so that there are
 dozens. A killed worker of MPI ends the job: with ``--checkpoint DIRECTORY``, the same command then resumes.
 """
 
