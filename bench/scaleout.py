@@ -10,8 +10,8 @@ threads. Another run on one process records each task: its CPU time and the size
 
 blend: the same for a blend without network, and its longest tasks.
 
-processes, dask, ray, mpi: trees and blends on 1, 2, 4 and 8 workers of an executor that is installed, also with a killed
-worker (`bench.scaleout_executors`), and how many of these models differ from those of this process.
+processes, dask, ray, mpi: trees and blends on 1, 2, 4 and 8 workers of an executor that is installed, also with a
+killed worker (`bench.scaleout_executors`), and how many of these models differ from those of this process.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def printed(command: list[str]) -> dict[str, str]:
     return found
 
 
-PARTS = {
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "tree": measure_tree,
     "blend": measure_blend,
     **{name: partial(measure_equal, executor=name) for name in EXECUTORS},
@@ -265,17 +265,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
-    report: dict[str, Any] = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
     for part in options.part:
         if find_spec(EXECUTORS.get(part, "sparsenet")) is None:
             print(f"{part} is not installed")
             continue
-        report[part] = {**head(threads=1), **PARTS[part](options)}
+        found = {**head(threads=1), **PARTS[part](options)}
         if options.out:
-            keep(report, options.out)
-        show(part, report[part])
-    if "tree" in options.part:
-        print("\n".join(table(costs_of(report["tree"]))))
+            before = json.loads(options.out.read_text()) if options.out.exists() else {}
+            keep({**before, part: found}, options.out)
+        show(part, found)
+        if part == "tree":
+            print("\n".join(table(costs_of(found))))
 
 
 def show(part: str, found: dict[str, Any]) -> None:
