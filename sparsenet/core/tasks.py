@@ -37,6 +37,10 @@ class Session(Protocol):
 class TaskRunner(Protocol):
     """Where tasks run."""
 
+    @property
+    def n_workers(self) -> int:
+        """Return the number of tasks that run at the same time."""
+
     def session(self) -> AbstractContextManager[Session]:
         """Open a session; its shared arrays are gone at its end."""
 
@@ -63,6 +67,8 @@ class _HereSession:
 
 class Here:
     """Run tasks in this process; arrays stay where they are."""
+
+    n_workers = 1
 
     @contextmanager
     def session(self) -> Iterator[Session]:

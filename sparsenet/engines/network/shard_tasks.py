@@ -1,0 +1,241 @@
+"""Train the output layer in 16 shards of labels, as pure tasks.
+
+Label l belongs to shard ``l % 16``. A task has a part: one shard, or 2, 4, 8 or 16 neighbouring ones. It computes one
+shard after the other, and gradients of hidden units are added up in pairs of shards, then pairs of pairs. So the bits
+do not depend on the number of parts.
+
+A task of step t reads the newest records of its labels (see `label_records`) and the batch, and writes their records
+after the step, and the gradient, to files of its own. It changes no file, so it may be sent again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsenet.core.batches import Postings, Slots, Workspace
+from sparsenet.core.rows import Rows
+from sparsenet.core.scratch import Scratch
+from sparsenet.engines.network.active import ActiveSet
+from sparsenet.engines.network.label_records import LabelRecords, RecordIndex, n_dense
+from sparsenet.engines.network.layers import Pass
+from sparsenet.engines.network.losses import Loss, Positives
+from sparsenet.engines.network.optim import Optimizer
+from sparsenet.engines.network.output import SampledOutput
+from sparsenet.engines.network.samplers import RandomSampler
+from sparsenet.engines.network.wide import WideConfig, WidePath
+from sparsenet.kernels.types import F32, I32, I64
+
+SHARDS = 16
+#: Rows of a part in a file.
+BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """How an output layer is divided into parts, and the settings of their layers."""
+
+    n_parts: int
+    n_labels: int
+    n_inputs: int
+    n_features: int
+    loss: Loss
+    bf16: bool
+    optimizer: Optimizer
+    bias_optimizer: Optimizer
+    wide: WideConfig | None
+    threads: int
+
+    @property
+    def shards_a_part(self) -> int:
+        """Return the number of shards of each part."""
+        return SHARDS // self.n_parts
+
+    def rows_of(self, labels: I32 | I64) -> I64:
+        """Return the row of each label in its part."""
+        return np.asarray(labels // SHARDS * self.shards_a_part + labels % self.shards_a_part, np.int64)
+
+    def labels_of(self, part: int, rows: I64) -> I64:
+        """Return the labels of rows of a part."""
+        own = self.shards_a_part
+        return rows // own * SHARDS + part * own + rows % own
+
+    def n_rows(self, part: int) -> int:
+        """Return the number of labels of a part."""
+        own, rest = self.shards_a_part, self.n_labels % SHARDS
+        return self.n_labels // SHARDS * own + min(max(rest - part * own, 0), own)
+
+    def blocks(self, part: int) -> Iterator[I64]:
+        """Yield the rows of each block of a part."""
+        n = self.n_rows(part)
+        for begin in range(0, n, BLOCK):
+            yield np.arange(begin, min(begin + BLOCK, n))
+
+    def layer(self, n_labels: int) -> SampledOutput:
+        """Lay out a layer for some labels, without weights."""
+        empty = np.zeros(n_labels + 1, np.int64), np.empty(0, np.int32)
+        return SampledOutput(
+            self.n_inputs,
+            n_labels,
+            sampler=RandomSampler(),  # labels are chosen before
+            loss=self.loss,
+            wide=None if self.wide is None else WidePath(self.n_features, *empty, self.wide),
+            bf16=self.bf16,
+            optimizer=self.optimizer,
+            bias_optimizer=self.bias_optimizer,
+        )
+
+
+class ShardBatch(NamedTuple):
+    """What a step sends: points, hidden units, and active labels by shard.
+
+    Shard s has the labels from ``bounds[s]`` to ``bounds[s + 1] - 1``.
+    """
+
+    hidden: F32
+    indptr: I64
+    indices: I32
+    data: F32
+    bounds: I64
+    labels: I32
+    expected: F32
+    positives_indptr: I64
+    positives: I32
+
+    def active(self, shard: int, first: int) -> ActiveSet:
+        """Return the active labels of a shard, by their places from `first` on."""
+        begin, end = int(self.bounds[shard]), int(self.bounds[shard + 1])
+        indptr = self.positives_indptr[begin : end + 1]
+        positives = Positives(indptr - indptr[0], self.positives[indptr[0] : indptr[-1]])
+        return ActiveSet(np.arange(begin - first, end - first, dtype=np.int32), positives, self.expected[begin:end])
+
+
+class Names(NamedTuple):
+    """The names of files since the step at which all records were last written."""
+
+    since: int
+
+    def block(self, part: int, block: int) -> str:
+        """Name a block of records."""
+        return f"{self.prefix}{part}.{block}"
+
+    def changes(self, step: int, part: int) -> str:
+        """Name the records that a step changed."""
+        return f"{self.prefix}step{step}.{part}"
+
+    def batch(self, step: int) -> str:
+        """Name the batch of a step."""
+        return f"{self.prefix}batch{step}"
+
+    def below(self, step: int, part: int) -> str:
+        """Name the gradient of the hidden units from a part."""
+        return f"{self.prefix}below{step}.{part}"
+
+    @property
+    def prefix(self) -> str:
+        """Begin the names of all these files."""
+        return f"labels{self.since}."
+
+
+def train_part(
+    scratch: Scratch, plan: ShardPlan, names: Names, step: int, part: int, factor: float
+) -> tuple[float, ...]:
+    """Take a step of a part; return the loss of each of its shards."""
+    batch = ShardBatch(*scratch.get(names.batch(step)))
+    shards = range(part * plan.shards_a_part, (part + 1) * plan.shards_a_part)
+    first, end = int(batch.bounds[shards[0]]), int(batch.bounds[shards[-1] + 1])
+    rows = plan.rows_of(batch.labels[first:end])
+    held = _held(scratch, plan.n_features)
+    index, layer = held.index(plan, names, part, step - 1), plan.layer(max(len(rows), 1))
+    records = index.read(scratch, rows) if len(rows) else _no_records()
+    if len(rows):
+        records.fill(layer, plan.n_features)
+    postings = held.slots.transpose(Rows(batch.indptr, batch.indices, batch.data, plan.n_features))
+    context, losses = Pass(plan.threads, held.workspace), []
+
+    def below(place: int) -> F32:
+        active = batch.active(shards[place], first)
+        loss, gradient = _step(layer, active, postings, batch.hidden, context, step, factor)
+        losses.append(loss)
+        return gradient
+
+    with np.errstate(over="ignore", invalid="ignore"):  # the driver checks the loss
+        gradient = sum_in_pairs(below, len(shards))
+    changed = records.after_step(layer) if len(rows) else records
+    changed.put(scratch, names.changes(step, part))
+    scratch.put(names.below(step, part), gradient)
+    return tuple(losses)
+
+
+def rewrite_block(scratch: Scratch, plan: ShardPlan, names: Names, step: int, part: int, block: int) -> None:
+    """Write all records of a block after a step to one file."""
+    n = plan.n_rows(part)
+    rows = np.arange(block * BLOCK, min((block + 1) * BLOCK, n))
+    index = _held(scratch, plan.n_features).index(plan, names, part, step)
+    index.read(scratch, rows).put(scratch, Names(step).block(part, block))
+
+
+def new_index(scratch: Scratch, plan: ShardPlan, names: Names, part: int) -> RecordIndex:
+    """Return the index of the records that were written last for all labels of a part."""
+    index = RecordIndex(n_dense(plan.layer(1)), np.empty(plan.n_rows(part), np.int64))
+    for block, _ in enumerate(plan.blocks(part)):
+        index.add(scratch, names.block(part, block))
+    return index
+
+
+def sum_in_pairs(value: Callable[[int], F32], n: int, first: int = 0) -> F32:
+    """Add `n` arrays, a power of two: neighbours first, then pairs of neighbours, and so on."""
+    if n == 1:
+        return value(first)
+    return np.asarray(sum_in_pairs(value, n // 2, first) + sum_in_pairs(value, n // 2, first + n // 2))
+
+
+def _step(
+    layer: SampledOutput, active: ActiveSet, postings: Postings, hidden: F32, context: Pass, step: int, factor: float
+) -> tuple[float, F32]:
+    """Take a step of some labels of a layer; return their loss and the gradient of the hidden units."""
+    if not len(active.labels):
+        return 0.0, np.zeros_like(hidden)
+    loss, backward = layer.forward_active(active, postings, hidden, context)
+    gradient = backward()
+    for parameter in layer.parameters():
+        parameter.apply(step=step, factor=factor, threads=context.threads)
+    return loss, gradient
+
+
+def _no_records() -> LabelRecords:
+    return LabelRecords(np.empty(0, np.int64), (), np.zeros(1, np.int64), np.empty(0, np.int32), ())
+
+
+class _Held:
+    """What a thread of a worker keeps between the tasks of a run; all of it follows from the files."""
+
+    def __init__(self, scratch: Scratch, n_features: int) -> None:
+        self.scratch, self.slots, self.workspace = scratch, Slots(n_features), Workspace()
+        self._names, self._parts = Names(-1), dict[int, tuple[int, RecordIndex]]()
+
+    def index(self, plan: ShardPlan, names: Names, part: int, step: int) -> RecordIndex:
+        """Return the index of the records of a part after a step."""
+        if names != self._names:
+            self._names, self._parts = names, {}
+        done, index = self._parts.get(part) or (names.since, new_index(self.scratch, plan, names, part))
+        if done > step:  # this task was sent again
+            done, index = names.since, new_index(self.scratch, plan, names, part)
+        for each in range(done + 1, step + 1):
+            index.add(self.scratch, names.changes(each, part))
+        self._parts[part] = step, index
+        return index
+
+
+_own = threading.local()
+
+
+def _held(scratch: Scratch, n_features: int) -> _Held:
+    held: _Held | None = getattr(_own, "held", None)
+    if held is None or held.scratch != scratch:
+        held = _own.held = _Held(scratch, n_features)
+    return held
