@@ -1,5 +1,7 @@
 """A small network trained in shards, anywhere, and its comparison with another one."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from sparsenet import ExtremeClassifier
@@ -10,6 +12,12 @@ FAST = {"hidden": 8, "epochs": 1, "batch_size": 64, "random_state": 0, "n_jobs":
 
 def network(own=FAST, n_points=320, **how):
     return ExtremeClassifier(**FAST | own).fit(POINTS[:n_points], LABELS[:n_points], **how)
+
+
+def on_threads(n, own=None, **how):
+    """Train on threads as workers."""
+    with ThreadPoolExecutor(n) as pool:
+        return network(own or {}, executor=pool, **how)
 
 
 def assert_same_network(one, other):

@@ -17,7 +17,7 @@ from tests.support import pool_tasks
 from tests.support.interrupting import StopAt
 from tests.support.planted import X
 from tests.support.pool_tasks import processes
-from tests.support.same_networks import assert_same_network, network
+from tests.support.same_networks import assert_same_network, network, on_threads
 from tests.support.same_trees import LABELS, POINTS
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -27,11 +27,6 @@ SETTINGS = {
     "deep alone": {"hidden": (16, 8), "wide": False, "optimizer": "adagrad", "dropout": 0.0},
     "all labels": {"sampler": "none", "epochs": 2, "precision": "bfloat16"},
 }
-
-
-def on_threads(n, own=None, **how):
-    with ThreadPoolExecutor(n) as pool:
-        return network(own or {}, executor=pool, **how)
 
 
 @pytest.mark.parametrize("own", SETTINGS.values(), ids=SETTINGS)
