@@ -80,7 +80,7 @@ def test_a_tree_is_the_same_if_a_worker_is_killed(client, tmp_path):
 
 
 def test_a_network_is_the_same_if_a_worker_is_killed(client, tmp_path):
-    with killed(client, tmp_path, "labels0.step2.0") as workers:
+    with killed(client, tmp_path, "steps*.2.records0") as workers:
         found = network({"epochs": 4}, executor=workers)
     assert_same_network(found, on_threads(1, {"epochs": 4}))
 

@@ -21,7 +21,7 @@ from sparsenet.core.batches import Postings, Slots, Workspace
 from sparsenet.core.rows import Rows
 from sparsenet.core.scratch import Scratch
 from sparsenet.engines.network.active import ActiveSet
-from sparsenet.engines.network.label_records import LabelRecords, RecordIndex, n_dense
+from sparsenet.engines.network.label_records import RecordIndex, n_dense
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.losses import Loss, Positives
 from sparsenet.engines.network.optim import Optimizer
@@ -32,7 +32,9 @@ from sparsenet.kernels.types import F32, I32, I64
 
 SHARDS = 16
 #: Rows of a part in a file.
-BLOCK = 1 << 16
+BLOCK = 1 << 18
+#: Steps whose files are merged: a process can map a limited number of files, often 1,024.
+CHUNK = 32
 
 
 @dataclass(frozen=True)
@@ -115,30 +117,64 @@ class ShardBatch(NamedTuple):
 
 
 class Names(NamedTuple):
-    """The names of files since the step at which all records were last written."""
+    """The names of files. A chunk is `CHUNK` steps; the records that it changed are merged into one file at its end.
 
+    Attributes
+    ----------
+    layer : how often the layer was sent before.
+    since : the step after which all records were written.
+    merged : the number of chunks since then.
+    """
+
+    layer: int
     since: int
+    merged: int = 0
+
+    @property
+    def labels(self) -> str:
+        """Begin the names of blocks and merged records."""
+        return f"labels{self.layer}_{self.since}."
 
     def block(self, part: int, block: int) -> str:
-        """Name a block of records."""
-        return f"{self.prefix}{part}.{block}"
+        """Name a block of all records."""
+        return f"{self.labels}block{part}.{block}"
+
+    def chunk(self, part: int, chunk: int) -> str:
+        """Name the merged records of a chunk."""
+        return f"{self.labels}chunk{chunk}.{part}"
+
+    def steps(self, step: int) -> str:
+        """Begin the names of the files of the steps in the chunk of `step`."""
+        return f"steps{self.layer}_{self.since}_{(step - self.since - 1) // CHUNK}."
+
+    def step(self, step: int, what: str) -> str:
+        """Name a file of a step."""
+        return f"{self.steps(step)}{step}.{what}"
 
     def changes(self, step: int, part: int) -> str:
         """Name the records that a step changed."""
-        return f"{self.prefix}step{step}.{part}"
-
-    def batch(self, step: int) -> str:
-        """Name the batch of a step."""
-        return f"{self.prefix}batch{step}"
+        return self.step(step, f"records{part}")
 
     def below(self, step: int, part: int) -> str:
         """Name the gradient of the hidden units from a part."""
-        return f"{self.prefix}below{step}.{part}"
+        return self.step(step, f"below{part}")
+
+    def batch(self, step: int) -> str:
+        """Name the batch of a step."""
+        return self.step(step, "batch")
+
+    def rewritten(self, step: int) -> Names:
+        """Return the names of files since a later step."""
+        return Names(self.layer, step)
+
+    def ends_chunk(self, step: int) -> bool:
+        """Return whether the steps since the last merge are a chunk."""
+        return step - self.merged_until == CHUNK
 
     @property
-    def prefix(self) -> str:
-        """Begin the names of all these files."""
-        return f"labels{self.since}."
+    def merged_until(self) -> int:
+        """Return the last step of the merged chunks."""
+        return self.since + self.merged * CHUNK
 
 
 def train_part(
@@ -151,9 +187,7 @@ def train_part(
     rows = plan.rows_of(batch.labels[first:end])
     held = _held(scratch, plan.n_features)
     index, layer = held.index(plan, names, part, step - 1), plan.layer(max(len(rows), 1))
-    records = index.read(scratch, rows) if len(rows) else _no_records()
-    if len(rows):
-        records.fill(layer, plan.n_features)
+    records = index.read(scratch, rows)
     postings = held.slots.transpose(Rows(batch.indptr, batch.indices, batch.data, plan.n_features))
     context, losses = Pass(plan.threads, held.workspace), []
 
@@ -163,28 +197,55 @@ def train_part(
         losses.append(loss)
         return gradient
 
+    if len(rows):
+        records.fill(layer, plan.n_features)
     with np.errstate(over="ignore", invalid="ignore"):  # the driver checks the loss
         gradient = sum_in_pairs(below, len(shards))
-    changed = records.after_step(layer) if len(rows) else records
-    changed.put(scratch, names.changes(step, part))
+    if len(rows):
+        records = records.after_step(layer)
+    records.put(scratch, names.changes(step, part))
     scratch.put(names.below(step, part), gradient)
     return tuple(losses)
 
 
+def merge_chunk(scratch: Scratch, plan: ShardPlan, names: Names, step: int, part: int) -> int:
+    """Write the records of a part that the chunk before `step` changed to one file; return their number."""
+    steps = range(names.merged_until + 1, step + 1)
+    rows = np.unique(np.concatenate([scratch.get(names.changes(each, part))[0] for each in steps]))
+    records = _held(scratch, plan.n_features).index(plan, names, part, step).read(scratch, rows)
+    records.put(scratch, names.chunk(part, names.merged))
+    return len(rows)
+
+
 def rewrite_block(scratch: Scratch, plan: ShardPlan, names: Names, step: int, part: int, block: int) -> None:
     """Write all records of a block after a step to one file."""
-    n = plan.n_rows(part)
-    rows = np.arange(block * BLOCK, min((block + 1) * BLOCK, n))
+    rows = np.arange(block * BLOCK, min((block + 1) * BLOCK, plan.n_rows(part)))
     index = _held(scratch, plan.n_features).index(plan, names, part, step)
-    index.read(scratch, rows).put(scratch, Names(step).block(part, block))
+    index.read(scratch, rows).put(scratch, names.rewritten(step).block(part, block))
 
 
-def new_index(scratch: Scratch, plan: ShardPlan, names: Names, part: int) -> RecordIndex:
-    """Return the index of the records that were written last for all labels of a part."""
-    index = RecordIndex(n_dense(plan.layer(1)), np.empty(plan.n_rows(part), np.int64))
-    for block, _ in enumerate(plan.blocks(part)):
-        index.add(scratch, names.block(part, block))
-    return index
+class PartIndex:
+    """The index of the records of a part, which follows the steps."""
+
+    def __init__(self, scratch: Scratch, plan: ShardPlan, part: int) -> None:
+        self._scratch, self._plan, self._part = scratch, plan, part
+        self._begun, self._done = (-1, -1), -1
+
+    def at(self, names: Names, step: int) -> RecordIndex:
+        """Return the index after a step."""
+        part, add = self._part, lambda name: self._index.add(self._scratch, name)
+        if self._begun != names[:2] or self._done > step:  # `step` is over if its task was sent again
+            self._index = RecordIndex(n_dense(self._plan.layer(1)), np.empty(self._plan.n_rows(part), np.int64))
+            self._begun, self._done, self._merged = names[:2], names.since, 0
+            for block, _ in enumerate(self._plan.blocks(part)):
+                add(names.block(part, block))
+        for chunk in range(self._merged, names.merged):
+            add(names.chunk(part, chunk))
+        self._merged, self._done = names.merged, max(self._done, names.merged_until)
+        for each in range(self._done + 1, step + 1):
+            add(names.changes(each, part))
+        self._done = step
+        return self._index
 
 
 def sum_in_pairs(value: Callable[[int], F32], n: int, first: int = 0) -> F32:
@@ -207,28 +268,17 @@ def _step(
     return loss, gradient
 
 
-def _no_records() -> LabelRecords:
-    return LabelRecords(np.empty(0, np.int64), (), np.zeros(1, np.int64), np.empty(0, np.int32), ())
-
-
 class _Held:
     """What a thread of a worker keeps between the tasks of a run; all of it follows from the files."""
 
     def __init__(self, scratch: Scratch, n_features: int) -> None:
         self.scratch, self.slots, self.workspace = scratch, Slots(n_features), Workspace()
-        self._names, self._parts = Names(-1), dict[int, tuple[int, RecordIndex]]()
+        self._parts: dict[tuple[ShardPlan, int], PartIndex] = {}
 
     def index(self, plan: ShardPlan, names: Names, part: int, step: int) -> RecordIndex:
         """Return the index of the records of a part after a step."""
-        if names != self._names:
-            self._names, self._parts = names, {}
-        done, index = self._parts.get(part) or (names.since, new_index(self.scratch, plan, names, part))
-        if done > step:  # this task was sent again
-            done, index = names.since, new_index(self.scratch, plan, names, part)
-        for each in range(done + 1, step + 1):
-            index.add(self.scratch, names.changes(each, part))
-        self._parts[part] = step, index
-        return index
+        found = self._parts.setdefault((plan, part), PartIndex(self.scratch, plan, part))
+        return found.at(names, step)
 
 
 _own = threading.local()

@@ -17,17 +17,18 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.shard_tasks import (
     SHARDS,
     Names,
+    PartIndex,
     ShardBatch,
     ShardPlan,
-    new_index,
+    merge_chunk,
     rewrite_block,
     sum_in_pairs,
     train_part,
 )
 from sparsenet.kernels.types import F32
 
-#: Steps after which all records are written again: a process can map a limited number of files.
-MAX_STEPS = 1024
+#: Chunks after which all records are written again.
+MAX_CHUNKS = 32
 
 
 class Shards:
@@ -55,7 +56,7 @@ class Shards:
         self._network, self._session, self._threads = network, session, threads
         self._n_parts = min(1 << (n_workers - 1).bit_length(), SHARDS)
         self._plan: ShardPlan | None = None
-        self._names, self._step, self._n_changed = Names(0), 0, 0
+        self._names, self._step, self._n_merged = Names(-1, 0), 0, 0
         self.are_away = False
 
     def step(self, batch: Batch, hidden: F32, context: Pass, *, step: int, factor: float) -> tuple[float, F32]:
@@ -67,14 +68,14 @@ class Shards:
         assert self._plan is not None
         assert context.rng is not None
         plan, names, scratch = self._plan, self._names, self._session.scratch
-        sent = self._batch(batch, hidden, self._network.output.choose(batch, hidden, context.rng))
-        scratch.put(names.batch(step), *sent)
+        active = self._network.output.choose(batch, hidden, context.rng)
+        scratch.put(names.batch(step), *self._batch(batch, hidden, active))
         parts = range(plan.n_parts)
         losses = self._session.run(train_part, [(plan, names, step, part, factor) for part in parts])
         below = sum_in_pairs(lambda part: scratch.take(names.below(step, part))[0], plan.n_parts)
-        self._step, self._n_changed = step, self._n_changed + len(sent.labels)
-        if self._n_changed >= plan.n_labels or step - names.since >= MAX_STEPS:
-            self._rewrite()
+        self._step = step
+        if names.ends_chunk(step):
+            self._tidy()
         return float(sum(loss for part in losses for loss in part)), below
 
     def gather(self, *, states: bool = False) -> None:
@@ -88,9 +89,7 @@ class Shards:
         for parameter in output.parameters():
             allocate(parameter, states=states)
         for part in range(plan.n_parts):
-            index = new_index(self._session.scratch, plan, self._names, part)
-            for step in range(self._names.since + 1, self._step + 1):
-                index.add(self._session.scratch, self._names.changes(step, part))
+            index = PartIndex(self._session.scratch, plan, part).at(self._names, self._step)
             for rows in plan.blocks(part):
                 records = index.read(self._session.scratch, rows)
                 records.write_to(output, plan.labels_of(part, rows), states=states)
@@ -100,8 +99,9 @@ class Shards:
 
     def restart(self) -> None:
         """Send the layer again before the next step, since it has changed here."""
-        self._plan = None
-        self._session.scratch.drop(self._names.prefix)
+        self._plan, names = None, self._names
+        self._session.scratch.drop(names.labels)
+        self._session.scratch.drop(names.steps(self._step))
 
     def _send(self, step: int) -> None:
         """Write all records of the layer, after a step, to files."""
@@ -118,7 +118,7 @@ class Shards:
             wide=None if wide is None else wide.config,
             threads=self._threads,
         )
-        self._names, self._step, self._n_changed = Names(step), step, 0
+        self._names, self._step, self._n_merged = Names(self._names.layer + 1, step), step, 0
         for part in range(plan.n_parts):
             for number, rows in enumerate(plan.blocks(part)):
                 records = LabelRecords.of_layer(output, plan.labels_of(part, rows), rows)
@@ -155,14 +155,20 @@ class Shards:
             ordered.indices,
         )
 
-    def _rewrite(self) -> None:
-        """Write all records of the layer to new files, and drop the old ones."""
+    def _tidy(self) -> None:
+        """Merge the records of the last steps, or write all records to new files; drop the old ones."""
         assert self._plan is not None
-        plan, names = self._plan, self._names
-        blocks = [(part, block) for part in range(plan.n_parts) for block, _ in enumerate(plan.blocks(part))]
-        self._session.run(rewrite_block, [(plan, names, self._step, *block) for block in blocks])
-        self._names, self._n_changed = Names(self._step), 0
-        self._session.scratch.drop(names.prefix)
+        plan, names, scratch, step = self._plan, self._names, self._session.scratch, self._step
+        if self._n_merged < plan.n_labels and names.merged < MAX_CHUNKS:
+            parts = [(plan, names, step, part) for part in range(plan.n_parts)]
+            self._n_merged += sum(self._session.run(merge_chunk, parts))
+            self._names = names._replace(merged=names.merged + 1)
+        else:
+            blocks = [(part, block) for part in range(plan.n_parts) for block, _ in enumerate(plan.blocks(part))]
+            self._session.run(rewrite_block, [(plan, names, step, *block) for block in blocks])
+            self._names, self._n_merged = names.rewritten(step), 0
+            scratch.drop(names.labels)
+        scratch.drop(names.steps(step))
 
 
 @contextmanager

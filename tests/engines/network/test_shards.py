@@ -60,11 +60,13 @@ def test_shards_may_have_no_labels(n_labels):
     assert_same_network(fitted(16), fitted(1))
 
 
-def test_writing_all_records_again_does_not_change_the_bits(monkeypatch):
-    usual = on_threads(2)
-    monkeypatch.setattr(shards, "MAX_STEPS", 2)
+@pytest.mark.parametrize("max_chunks", [0, 1, 32])
+def test_merging_records_does_not_change_the_bits(max_chunks, monkeypatch):
+    usual = on_threads(1, {"epochs": 3})
+    monkeypatch.setattr(shard_tasks, "CHUNK", 3)
     monkeypatch.setattr(shard_tasks, "BLOCK", 50)
-    assert_same_network(on_threads(2), usual)
+    monkeypatch.setattr(shards, "MAX_CHUNKS", max_chunks)
+    assert_same_network(on_threads(2, {"epochs": 3}), usual)
 
 
 def test_a_task_that_is_sent_again_writes_the_same(monkeypatch):
@@ -102,7 +104,7 @@ def test_the_network_is_the_same_if_a_worker_is_killed(tmp_path):
         return pools[-1]
 
     def kill():
-        while not list(tmp_path.glob("*/labels*.step2.0")):
+        while not list(tmp_path.glob("*/steps*.2.records0")):
             time.sleep(0.001)
         os.kill(next(iter(pools[0]._processes)), signal.SIGKILL)
 
