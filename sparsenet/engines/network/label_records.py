@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet import kernels
 from sparsenet.core.rows import Rows
 from sparsenet.core.scratch import Scratch
 from sparsenet.engines.network.optim import Parameter
@@ -163,28 +164,35 @@ class RecordIndex:
         self.names.append(name)
         self.starts.append(first + len(rows))
 
-    def read(self, scratch: Scratch, rows: I64) -> LabelRecords:
-        """Copy the newest records of some rows."""
-        if not len(rows):
-            return LabelRecords(rows, (), np.zeros(1, np.int64), np.empty(0, np.int32), ())
+    def read(self, scratch: Scratch, rows: I64) -> tuple[LabelRecords, I64]:
+        """Copy the newest records of some rows, file by file; also return the place of each row among them."""
         numbers = self.newest[rows]
         files = np.searchsorted(self.starts, numbers, side="right") - 1
         order = np.argsort(files, kind="stable")
         used, begins = np.unique(files[order], return_index=True)
-        pieces, dense = [], list[NDArray[Any]]()
-        for file, own in zip(used.tolist(), np.split(order, begins[1:]), strict=True):
+        pieces = []
+        for file, own in zip(used.tolist(), np.split(order, begins[1:]), strict=False):
             records = LabelRecords.get(scratch, self.names[file], self.n_dense)
-            local = numbers[own] - self.starts[file]
-            dense = dense or [np.empty((len(rows), *array.shape[1:]), array.dtype) for array in records.dense]
-            for out, array in zip(dense, records.dense, strict=True):
-                out[own] = array[local]
-            if records.sparse:
-                pieces.append(_taken(records.indptr, records.indices, records.sparse, local))
-        if not pieces:
-            return LabelRecords(rows, tuple(dense), np.zeros(len(rows) + 1, np.int64), np.empty(0, np.int32), ())
-        indptr = np.append(0, np.cumsum(np.concatenate([np.diff(piece[0]) for piece in pieces])))
-        indices = np.concatenate([piece[1] for piece in pieces])
-        sparse = [np.concatenate(arrays) for arrays in zip(*(piece[2] for piece in pieces), strict=True)]
+            pieces.append((records, numbers[own] - self.starts[file]))
         place = np.empty(len(rows), np.int64)
         place[order] = np.arange(len(rows))
-        return LabelRecords(rows, tuple(dense), *_taken(indptr, indices, sparse, place))
+        return _joined(rows[order], pieces), place
+
+
+def _joined(rows: I64, pieces: Sequence[tuple[LabelRecords, I64]]) -> LabelRecords:
+    """Copy records of several files, each with the numbers of its own, into one."""
+    if not pieces:
+        return LabelRecords(rows, (), np.zeros(1, np.int64), np.empty(0, np.int32), ())
+    first, begins = pieces[0][0], np.cumsum([0, *(len(own) for _, own in pieces)]).tolist()
+    dense = tuple(np.empty((len(rows), *array.shape[1:]), array.dtype) for array in first.dense)
+    lengths = [records.indptr[own + 1] - records.indptr[own] for records, own in pieces]
+    indptr = np.append(0, np.cumsum(np.concatenate(lengths)))
+    indices = np.empty(indptr[-1], np.int32)
+    sparse = tuple(np.empty(indptr[-1], np.float32) for _ in first.sparse)
+    for (records, own), begin, end in zip(pieces, begins, begins[1:], strict=False):
+        for out, array in zip(dense, records.dense, strict=True):
+            np.take(array, own, axis=0, out=out[begin:end])
+        span, pointers = slice(indptr[begin], indptr[end]), indptr[begin : end + 1] - indptr[begin]
+        for values, out in zip(records.sparse, sparse, strict=True):
+            kernels.take_rows(records.indptr, records.indices, values, own, pointers, indices[span], out[span])
+    return LabelRecords(rows, dense, indptr, indices, sparse)

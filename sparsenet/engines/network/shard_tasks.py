@@ -108,12 +108,12 @@ class ShardBatch(NamedTuple):
     positives_indptr: I64
     positives: I32
 
-    def active(self, shard: int, first: int) -> ActiveSet:
-        """Return the active labels of a shard, by their places from `first` on."""
+    def active(self, shard: int, places: I64) -> ActiveSet:
+        """Return the active labels of a shard, whose places in a layer are given."""
         begin, end = int(self.bounds[shard]), int(self.bounds[shard + 1])
         indptr = self.positives_indptr[begin : end + 1]
         positives = Positives(indptr - indptr[0], self.positives[indptr[0] : indptr[-1]])
-        return ActiveSet(np.arange(begin - first, end - first, dtype=np.int32), positives, self.expected[begin:end])
+        return ActiveSet(places.astype(np.int32), positives, self.expected[begin:end])
 
 
 class Names(NamedTuple):
@@ -187,12 +187,13 @@ def train_part(
     rows = plan.rows_of(batch.labels[first:end])
     held = _held(scratch, plan.n_features)
     index, layer = held.index(plan, names, part, step - 1), plan.layer(max(len(rows), 1))
-    records = index.read(scratch, rows)
+    records, places = index.read(scratch, rows)
     postings = held.slots.transpose(Rows(batch.indptr, batch.indices, batch.data, plan.n_features))
     context, losses = Pass(plan.threads, held.workspace), []
 
     def below(place: int) -> F32:
-        active = batch.active(shards[place], first)
+        begin, end = batch.bounds[shards[place] : shards[place] + 2] - first
+        active = batch.active(shards[place], places[begin:end])
         loss, gradient = _step(layer, active, postings, batch.hidden, context, step, factor)
         losses.append(loss)
         return gradient
@@ -212,7 +213,7 @@ def merge_chunk(scratch: Scratch, plan: ShardPlan, names: Names, step: int, part
     """Write the records of a part that the chunk before `step` changed to one file; return their number."""
     steps = range(names.merged_until + 1, step + 1)
     rows = np.unique(np.concatenate([scratch.get(names.changes(each, part))[0] for each in steps]))
-    records = _held(scratch, plan.n_features).index(plan, names, part, step).read(scratch, rows)
+    records = _held(scratch, plan.n_features).index(plan, names, part, step).read(scratch, rows)[0]
     records.put(scratch, names.chunk(part, names.merged))
     return len(rows)
 
@@ -221,7 +222,7 @@ def rewrite_block(scratch: Scratch, plan: ShardPlan, names: Names, step: int, pa
     """Write all records of a block after a step to one file."""
     rows = np.arange(block * BLOCK, min((block + 1) * BLOCK, plan.n_rows(part)))
     index = _held(scratch, plan.n_features).index(plan, names, part, step)
-    index.read(scratch, rows).put(scratch, names.rewritten(step).block(part, block))
+    index.read(scratch, rows)[0].put(scratch, names.rewritten(step).block(part, block))
 
 
 class PartIndex:

@@ -91,8 +91,8 @@ class Shards:
         for part in range(plan.n_parts):
             index = PartIndex(self._session.scratch, plan, part).at(self._names, self._step)
             for rows in plan.blocks(part):
-                records = index.read(self._session.scratch, rows)
-                records.write_to(output, plan.labels_of(part, rows), states=states)
+                records = index.read(self._session.scratch, rows)[0]
+                records.write_to(output, plan.labels_of(part, records.rows), states=states)
         if output.wide is not None:
             output.wide.forget_inverted()
         self.are_away = False
