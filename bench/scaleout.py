@@ -1,6 +1,6 @@
 """What `fit(executor=...)` costs: the driver's share of the CPU time, the overhead of one worker, and equal bits.
 
-    python -m bench.scaleout [--part tree blend equal] [--repeats 3] [--seed 0] [--out FILE]
+    python -m bench.scaleout [--part tree blend processes dask ray mpi] [--repeats 3] [--seed 0] [--out FILE]
 
 Each part is added to FILE when it is done; parts that are not named stay as they are.
 
@@ -10,8 +10,8 @@ threads. Another run on one process records each task: its CPU time and the size
 
 blend: the same for a blend without network, and its longest tasks.
 
-equal: trees and blends on 1, 2, 4 and 8 workers of each executor that is installed, as they are and with a killed
-worker (`bench.scaleout_executors`), and the number of different models.
+processes, dask, ray, mpi: trees and blends on 1, 2, 4 and 8 workers of an executor that is installed, also with a
+killed worker (`bench.scaleout_executors`), and how many of these models differ from those of this process.
 """
 
 from __future__ import annotations
@@ -209,15 +209,12 @@ def measure_blend(options: argparse.Namespace) -> dict[str, Any]:
     return {**found, "longest": {task["name"]: task["longest"] for task in summed(recorder.records)}}
 
 
-def measure_equal(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the bits of all models by executor and number of workers, and the number of different models."""
+def measure_equal(options: argparse.Namespace, *, executor: str) -> dict[str, Any]:
+    """Return the bits of the models of an executor by number of workers, and how many differ from the usual ones."""
     data = planted()
     usual = {name: bits(model().fit(data.X, data.Y)) for name, model in MODELS.items()}
-    found: dict[str, Any] = {}
-    for name, package in EXECUTORS.items():
-        if find_spec(package) is not None:
-            found[name] = {str(n): on_workers(name, n) for n in WORKERS}
-    runs = [bits for each in found.values() for own in each.values() for bits in own.items()]
+    found = {str(n): on_workers(executor, n) for n in WORKERS}
+    runs = [run for own in found.values() for run in own.items()]
     differ = sum(own != usual[model.partition(",")[0]] for model, own in runs)
     return {"labels": LABELS, "points": POINTS, "usual": usual, "bits": found, "runs": len(runs), "differ": differ}
 
@@ -251,7 +248,11 @@ def printed(command: list[str]) -> dict[str, str]:
     return found
 
 
-PARTS = {"tree": measure_tree, "blend": measure_blend, "equal": measure_equal}
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "tree": measure_tree,
+    "blend": measure_blend,
+    **{name: partial(measure_equal, executor=name) for name in EXECUTORS},
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -264,21 +265,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
-    report: dict[str, Any] = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
     for part in options.part:
-        report[part] = {**head(threads=1), **PARTS[part](options)}
+        if find_spec(EXECUTORS.get(part, "sparsenet")) is None:
+            print(f"{part} is not installed")
+            continue
+        found = {**head(threads=1), **PARTS[part](options)}
         if options.out:
-            keep(report, options.out)
-        show(part, report[part])
-    if "tree" in options.part:
-        print("\n".join(table(costs_of(report["tree"]))))
+            before = json.loads(options.out.read_text()) if options.out.exists() else {}
+            keep({**before, part: found}, options.out)
+        show(part, found)
+        if part == "tree":
+            print("\n".join(table(costs_of(found))))
 
 
 def show(part: str, found: dict[str, Any]) -> None:
     """Print a part."""
-    if part == "equal":
-        names = ", ".join(found["bits"])
-        print(f"equal: {found['runs']} models of {names} on {WORKERS} workers; {found['differ']} differ")
+    if part in EXECUTORS:
+        print(f"{part}: {found['runs']} models on {', '.join(found['bits'])} workers; {found['differ']} differ")
     else:
         share, overhead = 100 * found["driver_share"], 100 * found["overhead"]
         print(

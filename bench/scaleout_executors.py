@@ -3,7 +3,7 @@
     python -m bench.scaleout_executors processes --workers 2
     mpiexec -n 3 python -m mpi4py.futures -m bench.scaleout_executors mpi --workers 2
 
-`bench.scaleout --part equal` runs this for each executor and number of workers. Tasks are small, so that there are
+`bench.scaleout` runs this for each executor and number of workers. Tasks are small, so that there are
 dozens. A killed worker of MPI ends the job: with ``--checkpoint DIRECTORY``, the same command then resumes.
 """
 
@@ -138,12 +138,12 @@ def train(
     for name in models:
         with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
             if "whole" in runs:
-                workers = Workers(given, scratch=folder, timeout=120)
+                workers = Workers(given, scratch=folder, timeout=500)
                 found[name] = bits(MODELS[name]().fit(data.X, data.Y, executor=workers))
             if "killed" in runs:
                 marker = (Path(folder) if checkpoint is None else checkpoint) / f"{name}-killed"
                 how = {} if checkpoint is None else {"checkpoint": checkpoint / name, "resume": True}
-                workers = Workers(killing(given, marker), scratch=folder, timeout=120)
+                workers = Workers(killing(given, marker), scratch=folder, timeout=500)
                 found[f"{name}, killed"] = bits(MODELS[name]().fit(data.X, data.Y, executor=workers, **how))
                 assert marker.exists(), "no worker was killed"
     return found
