@@ -11,8 +11,10 @@ import pytest
 from scipy import sparse
 
 from sparsenet import ExtremeClassifier, SampledSoftmax, Workers
+from sparsenet.core import scratch as scratch_files
 from sparsenet.engines.network import shard_tasks, shards
 from sparsenet.engines.network.shard_tasks import ShardPlan, sum_in_pairs, train_part
+from sparsenet.engines.network.shards import Shards
 from tests.support import pool_tasks
 from tests.support.interrupting import StopAt
 from tests.support.planted import X
@@ -69,6 +71,41 @@ def test_merging_records_does_not_change_the_bits(max_chunks, monkeypatch):
     assert_same_network(on_threads(2, {"epochs": 3}), usual)
 
 
+def test_few_files_stay_mapped(monkeypatch):
+    monkeypatch.setattr(shard_tasks, "CHUNK", 4)
+    monkeypatch.setattr(shards, "MAX_CHUNKS", 3)
+    most, chunks, steps, blocks = 0, 3 + 1, 2 * 4, 1
+
+    class Count:
+        def on_batch(self, progress):
+            nonlocal most
+            most = max(most, len(scratch_files._mapped))
+
+    with ThreadPoolExecutor(1) as pool:
+        network({"epochs": 10}, executor=pool, callbacks=[Count()])
+    assert 0 < most <= chunks + 2 * steps + 2 * blocks
+
+
+def test_the_driver_holds_no_weights_of_labels_while_it_trains(monkeypatch):
+    step, held = Shards.step, []
+
+    def watched(self, *args, **how):
+        result = step(self, *args, **how)
+        held.extend(parameter.value.strides for parameter in self._network.output.parameters())
+        return result
+
+    monkeypatch.setattr(Shards, "step", watched)
+    on_threads(1)
+    assert set(held) == {(0, 0)}
+
+
+def test_the_optimizer_takes_no_memory_of_the_driver():
+    own = {"wide": False, "n_negatives": 16, "memory_limit": 250_000}
+    with pytest.raises(MemoryError, match=r"training needs 296\.0 kB \(weights 74\.9 kB, optimizer 162\.9 kB"):
+        network(own, n_points=64)
+    on_threads(1, own, n_points=64)
+
+
 def test_a_task_that_is_sent_again_writes_the_same(monkeypatch):
     """Each task runs three times: on a worker that is behind, on the one that has just done it, and on a new one."""
     usual = on_threads(2)
@@ -90,9 +127,7 @@ def test_a_task_that_is_sent_again_writes_the_same(monkeypatch):
 
 
 def _read(scratch, name):
-    from sparsenet.core.scratch import _mapped
-
-    _mapped.pop((scratch.folder, name), None)
+    scratch_files._mapped.pop((scratch.folder, name), None)
     return scratch.get(name)
 
 
