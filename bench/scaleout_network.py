@@ -118,7 +118,7 @@ def measure_network(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def active_labels(data: Planted) -> float:
-    """Return the mean number of active labels of a step: those of its points, and 256 negatives."""
+    """Return the mean number of active labels of a step: its points' labels, and 256 negatives."""
     order, size = np.random.default_rng(0).permutation(data.X.shape[0]), SIZES["batch_size"]
     batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
     return float(np.mean([len(np.unique(data.Y[batch].indices)) for batch in batches])) + 256

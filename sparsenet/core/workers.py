@@ -47,8 +47,8 @@ class Workers:
     timeout : float
         TimeoutError if no task ends for this many seconds.
     n_workers : int, optional
-        Number of workers. A network has as many tasks a step, up to 16. By default that of a pool of processes, threads
-        or MPI, otherwise 16.
+        Number of workers. A network has as many tasks a step, up to 16. Pools of processes, threads and MPI tell it;
+        for other executors, the default is 16.
 
     Examples
     --------

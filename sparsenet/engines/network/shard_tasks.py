@@ -93,7 +93,7 @@ class ShardPlan:
 
 
 class ShardBatch(NamedTuple):
-    """What a step sends: points, hidden units, and active labels by shard.
+    """The points, hidden units, and active labels by shard, which a step sends.
 
     Shard s has the labels from ``bounds[s]`` to ``bounds[s + 1] - 1``.
     """
@@ -270,7 +270,7 @@ def _step(
 
 
 class _Held:
-    """What a thread of a worker keeps between the tasks of a run; all of it follows from the files."""
+    """The indexes and buffers that a thread of a worker keeps between tasks; they follow from the files."""
 
     def __init__(self, scratch: Scratch, n_features: int) -> None:
         self.scratch, self.slots, self.workspace = scratch, Slots(n_features), Workspace()

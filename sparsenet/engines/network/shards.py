@@ -79,7 +79,7 @@ class Shards:
         return float(sum(loss for part in losses for loss in part)), below
 
     def gather(self, *, states: bool = False) -> None:
-        """Bring the weights of the layer to this process, and with `states` those of the optimizers.
+        """Bring the weights of the layer to this process, and with `states` the state of the optimizers.
 
         They stay here until the next step.
         """

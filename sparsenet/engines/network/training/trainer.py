@@ -226,7 +226,7 @@ class Trainer:
             yield number, loss
 
     def _gather(self, *, states: bool = False) -> None:
-        """Bring the weights of the output layer here, and with `states` those of its optimizers."""
+        """Bring the weights of the output layer here, and with `states` the state of its optimizers."""
         if self._shards is not None:
             self._shards.gather(states=states)
 
