@@ -146,7 +146,7 @@ class TemporalLinkPredictor(StreamModel):
         stream = LinkStream.blank(shape, self.neighbors, seed, event_columns, mutual=self.mutual)
         with parts_done(len(events) * self.epochs, "learning links", self.verbose) as on_events:
             for _ in range(self.epochs):
-                stream.restart()
+                stream.restart(events)
                 loss = stream.learn(events, self._rules(), on_events=on_events)
         self.loss_ = loss
         learnt: Any = events.columns

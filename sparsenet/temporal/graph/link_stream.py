@@ -69,11 +69,15 @@ class LinkStream(EventStream):
 
     # --- learning ---
 
-    def restart(self) -> None:
-        """Forget all links, and keep names and weights."""
+    def restart(self, log: EventLog) -> None:
+        """Forget all links, keep names and weights, and give rows to the names of a log.
+
+        So each pass over the log draws negatives among all its targets, as training in the literature does.
+        """
         with self.lock:
             self.graph.clear()
             self.clock[[0, 2, 3]] = 0
+            self.names.assign(log)
 
     def learn(
         self,
