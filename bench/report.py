@@ -48,7 +48,7 @@ def present(
         plot(report, options.plot)
 
 
-def begin(path: Path, *, append: bool, **settings: Any) -> dict[str, Any]:
+def begin_result(path: Path, *, append: bool, **settings: Any) -> dict[str, Any]:
     """Begin a result, or with `append` go on with the one in a file; the head is that of the last call."""
     report = head(**settings)
     if append and path.exists():

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from bench import machine
-from bench.report import add, begin, numbers, setting
+from bench.report import add, begin_result, numbers, setting
 from bench.runner import python_of, use_cpus
 from bench.streams import of_table
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--append", action="store_true")
     options = parser.parse_args(arguments)
     use_cpus(1)
-    report = begin(options.json, append=options.append, threads=1)
+    report = begin_result(options.json, append=options.append, threads=1)
     for run in (steps if options.steps else nodes)(options):
         add(report, run, options.json)
         print(run, flush=True)

@@ -6,8 +6,8 @@
 The log is one for `bench.streams`. The first 70 % of the events train, 15 % more only go into memory, and the last 15 %
 are the test. Each batch is predicted from the events before it. Systems: ``sparsenet`` (`TemporalLinkPredictor`),
 ``pyg`` (the example of PyTorch Geometric, in its environment of ``make peers``), ``NextItem``, ``recency`` and
-``EdgeBank``. Rules and `NextItem` learn the middle 15 % too, and have neither epochs nor seeds. `NextItem` scores at most
-100 candidates, all others have the score 0; its ranks come from `NextItem.score`.
+``EdgeBank``. Rules and `NextItem` learn the middle 15 % too, and have neither epochs nor seeds. `NextItem` scores at
+most 100 candidates, all others have the score 0; its ranks come from `NextItem.score`.
 
 ``--append`` adds runs to FILE, so that a long comparison can be made in parts. ``--plot`` draws average precision and
 events a second of all runs of `sparsenet` by batch size. One thread, CPU seconds.
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from bench import machine
-from bench.report import add, begin, numbers, setting
+from bench.report import add, begin_result, numbers, setting
 from bench.runner import names, use_cpus
 from bench.stream_peers import EdgeBank, Recency
 from bench.tgn import DROPOUT, NEIGHBORS, batches_of, graph_log, peer
@@ -137,14 +137,15 @@ def network_scores(log: dict[str, Any], size: int, epochs: int, seed: int) -> di
 
 def pyg_scores(log: dict[str, Any], size: int, epochs: Sequence[int], seed: int) -> Iterator[dict[str, Any]]:
     """Train the example of PyTorch Geometric, and measure it after some of its epochs."""
-    drawn, historical = negatives(log, size)
+    others = negatives(log, size)
     ends = bounds(len(log["sources"]))
     run = {"seed": seed, "n_train": ends[1], "batch": size, "epochs": max(epochs), "tested": list(epochs)}
     run |= {"ranked_from": ends[2]}
-    with peer({**log, "random": drawn, "historical": historical}, [run], DROPOUT) as next_run:
+    with peer({**log, "random": others[0], "historical": others[1]}, [run], DROPOUT) as next_run:
         found = next_run()
     for epoch in epochs:
-        scores = LinkScores(*([part] for part in found[f"scores{epoch}"]), [found[f"ranks{epoch}"]])
+        right, drawn, historical = found[f"scores{epoch}"]
+        scores = LinkScores([right], [drawn], [historical], [found[f"ranks{epoch}"]])
         seconds = float(found["seconds"].sum()) * epoch / max(epochs)
         yield {"epochs": epoch, "cpu_seconds_of_training": seconds, "scores": scores.measures()}
 
@@ -197,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--append", action="store_true")
     options = parser.parse_args(arguments)
     use_cpus(1)
-    report, log = begin(options.json, append=options.append, threads=1), graph_log(options.data, options.events)
+    report, log = begin_result(options.json, append=options.append, threads=1), graph_log(options.data, options.events)
     for system, size in product(options.systems, options.batches):
         load = machine.load_average()
         for run in runs(system, log, size, options):

@@ -167,7 +167,8 @@ def train(job: dict[str, Any], log: dict[str, np.ndarray], settings: dict[str, A
     """Do one run, and write its losses, CPU seconds and test scores."""
     torch.manual_seed(settings["seed"])
     run = Run(log, job["width"], job["dropout"], job["exact"])
-    n, batch, losses, seconds, scores = settings["n_train"], settings["batch"], [], [], {}
+    n, batch, losses, seconds = settings["n_train"], settings["batch"], [], []
+    scores: dict[str, Any] = {}
     for epoch in range(settings["epochs"]):
         run.start()
         generator = torch.Generator().manual_seed(epoch)
