@@ -6,8 +6,9 @@
 The log is one for `bench.streams`. The first 70 % of the events train, 15 % more only go into memory, and the last 15 %
 are the test. Each batch is predicted from the events before it. Systems: ``sparsenet`` (`TemporalLinkPredictor`),
 ``pyg`` (the example of PyTorch Geometric, in its environment of ``make peers``), ``NextItem``, ``recency`` and
-``EdgeBank``. Rules and `NextItem` learn the middle 15 % too, and have neither epochs nor seeds. `NextItem` scores at
-most 100 candidates, all others have the score 0; its ranks come from `NextItem.score`.
+``EdgeBank``. ``pyg-known`` trains against targets seen so far, instead of all. Rules and `NextItem` learn the middle
+15 % too, and have neither epochs nor seeds. `NextItem` scores at most 100 candidates, all others have the score 0; its
+ranks come from `NextItem.score`.
 
 ``--append`` adds runs to FILE, so that a long comparison can be made in parts. ``--plot`` draws average precision and
 events a second of all runs of `sparsenet` by batch size. One thread, CPU seconds.
@@ -135,13 +136,14 @@ def network_scores(log: dict[str, Any], size: int, epochs: int, seed: int) -> di
     }
 
 
-def pyg_scores(log: dict[str, Any], size: int, epochs: Sequence[int], seed: int) -> Iterator[dict[str, Any]]:
+def pyg_scores(log: dict[str, Any], size: int, epochs: Sequence[int], seed: int, known: bool) -> Iterator[Any]:
     """Train the example of PyTorch Geometric, and measure it after some of its epochs."""
     others = negatives(log, size)
     ends = bounds(len(log["sources"]))
     run = {"seed": seed, "n_train": ends[1], "batch": size, "epochs": max(epochs), "tested": list(epochs)}
     run |= {"ranked_from": ends[2]}
-    with peer({**log, "random": others[0], "historical": others[1]}, [run], DROPOUT) as next_run:
+    given = {**log, "random": others[0], "historical": others[1]} | ({"negatives": others[0]} if known else {})
+    with peer(given, [run], DROPOUT) as next_run:
         found = next_run()
     for epoch in epochs:
         right, drawn, historical = found[f"scores{epoch}"]
@@ -156,9 +158,10 @@ def runs(system: str, log: dict[str, Any], size: int, options: argparse.Namespac
     if system == "sparsenet":
         for epochs, seed in product(options.epochs, options.seeds):
             yield {"epochs": epochs, "seed": seed} | network_scores(log, size, epochs, seed)
-    elif system == "pyg":
+    elif system in ("pyg", "pyg-known"):
         for seed in options.seeds:
-            yield from ({"seed": seed} | run for run in pyg_scores(log, size, options.epochs, seed))
+            found = pyg_scores(log, size, options.epochs, seed, system == "pyg-known")
+            yield from ({"seed": seed} | run for run in found)
     elif system == "NextItem":
         yield {"scores": next_item_scores(log, size)}
     else:
@@ -178,7 +181,7 @@ def plot(report: dict[str, Any], path: Path) -> None:
     for name, line in (("AP", "o-"), ("AP historical", "^-"), ("MRR", "v-")):
         left.semilogx(at, [100 * run["scores"][name] for run in found], line, label=name)
     right.loglog(at, [run["events_per_cpu_second"] for run in found], "s--", color="black")
-    left.legend(loc="lower left")
+    left.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
     left.set(xlabel="batch size", ylabel="AP, and MRR among all targets, in %", ylim=(0, 100))
     right.set_ylabel("events learnt a CPU second (dashed)")
     figure.savefig(path)
