@@ -49,7 +49,7 @@ def present(
 
 
 def begin_result(path: Path, *, append: bool, **settings: Any) -> dict[str, Any]:
-    """Begin a result, or with `append` go on with the one in a file; the head is that of the last call."""
+    """Begin a result, or with `append` go on with the runs in a file, under a new head."""
     report = head(**settings)
     if append and path.exists():
         report["runs"] = json.loads(path.read_text())["runs"]

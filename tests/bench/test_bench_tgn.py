@@ -44,7 +44,7 @@ def test_rules_are_measured_from_the_state_before_each_batch():
     assert {found[name] for name in ("AP", "AP historical", "MRR", "recall@1")} == {1}
     changed = log | {"targets": np.array([6, 7] * 17 + [7, 6] * 3)}
     found = tgn_accuracy.rule_scores(Recency(2), changed, 40)
-    assert found["MRR"] == pytest.approx(2 / 3)  # nothing is known: both tie
+    assert found["MRR"] == pytest.approx(2 / 3)  # both targets tie, because they are unknown
 
 
 def test_runs_systems_and_appends(workplace):

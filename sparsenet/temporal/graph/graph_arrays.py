@@ -77,7 +77,7 @@ class GraphArrays:
         return np.where(self.counts[:n] > 0, self.neighbor_times[np.arange(n), newest], -np.inf)
 
     def keep(self, kept: Bools) -> None:
-        """Forget the other nodes and the links to them; the rows of those that stay move together."""
+        """Forget the other nodes and the links to them, and close the gaps between the rows."""
         old, new = np.flatnonzero(kept), np.full(len(self) + 1, -1, np.int32)  # -1 finds the last one
         new[old] = np.arange(len(old))
         for name, array in vars(self).items():

@@ -126,6 +126,8 @@ class TemporalLinkPredictor(StreamModel):
     ) -> Self:
         """Learn from a log, which has a row for each event.
 
+        Each pass draws a negative for each link among all targets of the log.
+
         Parameters
         ----------
         log : data frame, mapping of columns, list of dicts, or path

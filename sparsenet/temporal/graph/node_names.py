@@ -99,7 +99,7 @@ class NodeNames:
         return NodeRows(self.source_rows[sources], self.target_rows[targets], _known(targets, n_targets))
 
     def keep(self, kept: Bools) -> None:
-        """Forget the other nodes; the rows of those that stay move together."""
+        """Forget the other nodes, and close the gaps between the rows."""
         new = np.cumsum(kept, dtype=np.int32) - 1
         sources = _kept(self.sources, self.source_rows, kept, new)
         targets = sources if self.mutual else _kept(self.targets, self.target_rows, kept, new)
