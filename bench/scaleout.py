@@ -172,7 +172,7 @@ def measure_equal(options: argparse.Namespace, *, executor: str) -> dict[str, An
     found = {str(n): on_workers(executor, n) for n in WORKERS}
     runs = [run for own in found.values() for run in own.items()]
     differ = sum(own != usual[model.partition(",")[0]] for model, own in runs)
-    return {"labels": LABELS, "points": POINTS, "usual": usual, "bits": found, "runs": len(runs), "differ": differ}
+    return {"labels": LABELS, "points": POINTS, "usual": usual, "bits": found, "models": len(runs), "differ": differ}
 
 
 def on_workers(name: str, n: int) -> dict[str, str]:
@@ -242,7 +242,7 @@ def show(part: str, found: dict[str, Any]) -> None:
     if part == "network":
         print(describe(found))
     elif part in EXECUTORS:
-        print(f"{part}: {found['runs']} models on {', '.join(found['bits'])} workers; {found['differ']} differ")
+        print(f"{part}: {found['models']} models on {', '.join(found['bits'])} workers; {found['differ']} differ")
     else:
         share, overhead = 100 * found["driver_share"], 100 * found["overhead"]
         print(
