@@ -235,6 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n".join(table(costs_of(report["tree"]))))
     hours = neighbor_hours(report["blend"], 3e8 * 75)
     print(f"the neighbors of a blend of 300 M points: {hours:.1f} hours, whatever the number of cores")
+    print("\n".join(network_table(report["network"])))
 
 
 if __name__ == "__main__":
