@@ -57,7 +57,7 @@ class Shards:
         self._n_parts = min(1 << (n_workers - 1).bit_length(), SHARDS)
         self._plan: ShardPlan | None = None
         self._names, self._step, self._n_merged = Names(-1, 0), 0, 0
-        self.are_away = False
+        self.are_away = self._has_states = False
 
     def step(self, batch: Batch, hidden: F32, context: Pass, *, step: int, factor: float) -> tuple[float, F32]:
         """Take a training step; return the loss and the gradient of the hidden units."""
@@ -84,7 +84,7 @@ class Shards:
         They stay here until the next step.
         """
         plan, output = self._plan, self._network.output
-        if plan is None:
+        if plan is None or not (self.are_away or (states and not self._has_states)):
             return
         for parameter in output.parameters():
             allocate(parameter, states=states)
@@ -95,7 +95,7 @@ class Shards:
                 records.write_to(output, plan.labels_of(part, records.rows), states=states)
         if output.wide is not None:
             output.wide.forget_inverted()
-        self.are_away = False
+        self.are_away, self._has_states = False, states
 
     def restart(self) -> None:
         """Send the layer again before the next step, since it has changed here."""
@@ -132,7 +132,7 @@ class Shards:
             parameter.value, parameter.state = np.broadcast_to(np.float32(0), parameter.shape), {}
         if output.wide is not None:
             output.wide.forget_inverted()
-        self.are_away = True
+        self.are_away, self._has_states = True, False
 
     def _batch(self, batch: Batch, hidden: F32, active: ActiveSet) -> ShardBatch:
         """Order the active labels by shard."""
