@@ -64,6 +64,14 @@ def test_finds_the_nearest_of_all_points(shift):
     assert (near[:, 0] == np.arange(50)).mean() > 0.95
 
 
+def test_a_large_shared_offset_hides_no_neighbors():
+    """All cosines are within 2e-5 of one."""
+    points, asked = TABLE + 200, TABLE[:200] + RNG.normal(scale=0.1, size=(200, 24)).astype(np.float32) + 200
+    units = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (np.float64(asked), np.float64(points))]
+    nearest = np.argsort(-(units[0] @ units[1].T), axis=1)[:, :5].astype(np.int32)
+    assert share_found(nearest, learnt(rows(points), recall=1.0).nearest(rows(asked), 5, 1)[0]) > 0.95
+
+
 def test_calibration_reaches_the_recall():
     exact = learnt(rows(TABLE), recall=1.0)
     found = learnt(rows(TABLE), recall=0.6)
@@ -93,7 +101,7 @@ def test_unrelated_and_empty_points_have_no_vote():
 def test_learns_from_dense_points_without_posting_lists():
     scale = learnt(rows(TABLE * np.float32(2.0**50)), recall=1.0)
     np.testing.assert_array_equal(scale.cells.entries.codes, learnt(rows(TABLE), recall=1.0).cells.entries.codes)
-    assert scale.cells.entries.codes.shape == TABLE.shape
+    assert scale.cells.entries.codes.shape == (len(TABLE), TABLE.shape[1] + 1)
     assert sum(array.nbytes for array in scale.cells.arrays()) < 2.5 * TABLE.size
 
 
