@@ -99,7 +99,10 @@ class CellArguments {
   int64_t n_cells() const { return centroids_.rows(); }
   int64_t n_entries() const { return starts_.last(); }
   Cells cells(float unit) const {
-    return {n_cells(), width(), {centroids_.data(), scales_.data()}, starts_.data(),
+    return {n_cells(),
+            width(),
+            {centroids_.data(), scales_.data()},
+            starts_.data(),
             {codebook_.rows(), codebook_.cols(), codebook_.data(), unit, blocks_.data()}};
   }
   // Checks the outputs and bounds of a search.

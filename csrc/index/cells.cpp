@@ -14,7 +14,7 @@
 namespace sparsenet {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // rows scored before the best are selected
+constexpr int64_t kBlock = 1024;                                     // rows scored before the best are selected
 constexpr int64_t kCodes = 16, kBlockRows = 32, kBytesOfGroup = 16;  // see GroupCodes
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
@@ -240,7 +240,8 @@ struct ByEntry {
     const int64_t width = cells.width, count = static_cast<int64_t>(ids.size());
     constexpr int64_t kAhead = 8;
     for (int64_t i = 0, end = 0; i < count; i = end) {  // entries next to each other, in one cell
-      const int64_t cell = std::upper_bound(cells.starts, cells.starts + cells.n_cells, int64_t{ids[i]}) - cells.starts - 1;
+      const int64_t cell =
+          std::upper_bound(cells.starts, cells.starts + cells.n_cells, int64_t{ids[i]}) - cells.starts - 1;
       for (end = i + 1; end < count && ids[end] == ids[end - 1] + 1 && ids[end] < cells.starts[cell + 1];) ++end;
       if (i + kAhead < count) {
         const auto* next = reinterpret_cast<const float*>(entries.rows.codes + ids[i + kAhead] * width);

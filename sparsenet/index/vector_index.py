@@ -85,7 +85,7 @@ def fewest_candidates(find: Callable[[int], I32], most: int, exact: I32, recall:
 
     Half of the share that may be missed is left to the cells: ``find(n_candidates)`` searches all of them.
     """
-    n_candidates = exact.shape[1]
+    n_candidates = int(exact.shape[1])
     while n_candidates < most and share_found(exact, find(n_candidates)) < (1 + recall) / 2:
         n_candidates *= 2
     return min(n_candidates, most)

@@ -447,7 +447,7 @@ def _entries_of(order: Array, starts: Array, wanted: int) -> Array:
 
 def _code_scores(query: Array, codebook: Array, unit: float, blocks: Array) -> Array:
     """Return the sum of the rounded products of each row's codes, from the definition in `_core.pyi`."""
-    n_groups, n_codes, per_group = codebook.shape
+    n_groups, _, per_group = codebook.shape
     largest, peak = min(32767, (2**31 - 1) // (127 * max(len(query), 1))), np.abs(query).max(initial=0)
     exponent = int(np.floor(np.log2(largest / peak))) if peak else 0
     padded = np.zeros(n_groups * per_group)

@@ -1,4 +1,4 @@
-"""Coarse cells over label vectors: scan the cells nearest to a query by 4-bit codes, and score the best labels exactly."""
+"""Coarse cells over label vectors: 4-bit codes choose labels in the nearest cells, which are then scored exactly."""
 
 from __future__ import annotations
 

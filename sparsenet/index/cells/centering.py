@@ -45,4 +45,4 @@ class Centering(NamedTuple):
 
 
 def _products(vectors: F32, center: F32) -> NDArray[np.float64]:
-    return np.einsum("ij,j->i", vectors, center, dtype=np.float64)
+    return np.asarray(np.einsum("ij,j->i", vectors, center, dtype=np.float64))

@@ -61,7 +61,7 @@ class GroupCodes(NamedTuple):
         return cls(codebook, np.empty((-(-n // BLOCK_ROWS), len(codebook.centroids), N_CODES), np.uint8))
 
     def write(self, start: int, rows: F32) -> None:
-        """Code rows from a position on that is a multiple of the rows of a block; other rows of their blocks are lost."""
+        """Code rows from a position on, a multiple of 32; other rows of their blocks are lost."""
         for first in range(0, len(rows), AT_A_TIME):
             codes = self.codebook.codes(rows[first : first + AT_A_TIME])
             codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % BLOCK_ROWS)))
@@ -82,7 +82,7 @@ class GroupCodes(NamedTuple):
 
 
 def n_groups_of(width: int) -> int:
-    """Return the number of groups for rows of `width` numbers: about a bit a number, and a multiple of 4 for the kernels."""
+    """Return the number of groups of `width` columns: about four columns each, and a multiple of 4 groups."""
     return 4 * max(1, round(width / 16))
 
 

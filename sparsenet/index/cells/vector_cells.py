@@ -34,9 +34,9 @@ class Vectors(Protocol):
 class VectorCells:
     """Vectors rounded to 8 bits, in the order of their cells, with codes of 4 bits for each group of columns.
 
-    A search scores the vectors of the nearest cells by code, and the best of them again in 8 bits. Vectors are centered,
-    and stored as the differences from the mean of their cell. So the rounding error is relative to the spread within
-    cells, also where all vectors are alike.
+    A search scores the vectors of the nearest cells by code, and the best of them again in 8 bits. Vectors are
+    centered, and stored as the differences from the mean of their cell. So the rounding error is relative to the spread
+    within cells, also where all vectors are alike.
 
     Attributes
     ----------

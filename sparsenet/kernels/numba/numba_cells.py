@@ -209,9 +209,7 @@ def _collect(
                     is_found[labels[at]] = True
             found = np.flatnonzero(is_found).astype(np.int32)
         else:
-            found = _best_by_code(
-                tables, factor_of_code, blocks, starts, labels, bases, probes, n_candidates, is_found
-            )
+            found = _best_by_code(tables, factor_of_code, blocks, starts, labels, bases, probes, n_candidates, is_found)
         if found.size >= k or wanted == len(centroids):
             return found, scanned
         wanted = min(2 * wanted, len(centroids))

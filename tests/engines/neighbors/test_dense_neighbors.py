@@ -210,6 +210,9 @@ def saved(tmp_path_factory):
             "scales of the neighbors' cells must be finite",
         ),
         (lambda cells: {"lengths": cells["lengths"][1:]}, "lengths"),
+        (lambda cells: {"blocks": cells["blocks"][1:]}, "blocks"),
+        (lambda cells: {"codebook": cells["codebook"][:, :8]}, "codebook"),
+        (lambda cells: {"center": cells["center"] / np.float32(0)}, "center of the neighbors' cells must be finite"),
         (lambda cells: {"starts": cells["starts"][::-1].copy()}, "starts"),
         (lambda cells: {"starts": cells["starts"] + 1}, "starts"),
         (lambda cells: {"ids": cells["ids"] + np.int32(1)}, "do not list 700 of 700 points"),
@@ -226,11 +229,14 @@ def test_refuses_forged_cells(saved, tmp_path, changed, message):
         BlendClassifier.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("effort", [0, 10**6, "3"])
-def test_refuses_a_forged_effort(saved, tmp_path, effort):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("effort", 0), ("effort", 10**6), ("effort", "3"), ("n_candidates", 0), ("unit", 0.3), ("unit", 0), ("scale", -1)],
+)
+def test_refuses_forged_numbers_of_cells(saved, tmp_path, name, value):
     _, arrays, metadata = saved
-    save(tmp_path / "model", arrays, {**metadata, "neighbors": {**metadata["neighbors"], "effort": effort}})
-    with pytest.raises(ModelError, match="effort"):
+    save(tmp_path / "model", arrays, {**metadata, "neighbors": {**metadata["neighbors"], name: value}})
+    with pytest.raises(ModelError, match=name):
         BlendClassifier.load(tmp_path / "model")
 
 
