@@ -1,6 +1,6 @@
 """What `fit(executor=...)` costs: the driver's share of the CPU time, the overhead of one worker, and equal bits.
 
-    python -m bench.scaleout [--part tree blend processes dask ray mpi] [--repeats 3] [--seed 0] [--out FILE]
+    python -m bench.scaleout [--part tree blend network processes dask ray mpi] [--repeats 3] [--seed 0] [--out FILE]
 
 Each part is added to FILE when it is done; parts that are not named stay as they are.
 
@@ -9,6 +9,8 @@ threads. Another run on one process records each task: its CPU time and the size
 `bench.scaleout_simulation` predicts clusters from this.
 
 blend: the same for a blend without network, and its longest tasks.
+
+network: a network whose labels are trained in shards (`bench.scaleout_network`).
 
 processes, dask, ray, mpi: trees and blends on 1, 2, 4 and 8 workers of an executor that is installed, also with a
 killed worker (`bench.scaleout_executors`), and how many of these models differ from those of this process. With
@@ -20,14 +22,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pickle
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +38,9 @@ import numpy as np
 from bench.planted import Planted, Shape, generate
 from bench.report import head, keep, setting
 from bench.scaleout_executors import EXECUTORS, LABELS, MODELS, POINTS, bits, planted, processes
-from bench.scaleout_simulation import costs_of, node_counts, table
+from bench.scaleout_network import describe, measure_network
+from bench.scaleout_simulation import costs_of, network_table, node_counts, table
+from bench.task_recorder import Recorder, summed
 from sparsenet import BlendClassifier, TreeClassifier, kernels
 
 WORKERS = (1, 2, 4, 8)
@@ -55,13 +57,6 @@ def cpu_of_worker() -> float:
     """Return the CPU seconds of this process, once its kernels are loaded."""
     kernels.backend()
     return time.process_time()
-
-
-def timed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float, int]:
-    """Return the result of a call, its CPU seconds and its size in a message."""
-    begun = time.process_time()
-    outcome = call(*arguments)
-    return outcome, time.process_time() - begun, len(pickle.dumps(outcome))
 
 
 def of_groups(data: Planted, model: TreeClassifier, repeats: int) -> dict[str, float]:
@@ -88,45 +83,6 @@ def of_groups(data: Planted, model: TreeClassifier, repeats: int) -> dict[str, f
             machines.add(b"".join(array.tobytes() for array in root))
     assert len(machines) == 1
     return {threads: statistics.median(seconds) for threads, seconds in found.items()}
-
-
-class Recorder(Executor):
-    """An executor that records the tasks it passes on."""
-
-    def __init__(self, pool: Executor) -> None:
-        self.pool, self.records = pool, list[dict[str, Any]]()
-
-    def submit(self, call: Callable[..., Any], /, *arguments: Any, **_: Any) -> Future[Any]:
-        """Pass a task on, and record it when it is done."""
-        function, _scratch, own = arguments
-        record = {
-            "name": function.__name__,
-            "depth": getattr(own[0], "depth", -1) if own else -1,
-            "sent": len(pickle.dumps((call, arguments))),
-        }
-        outer: Future[Any] = Future()
-
-        def done(inner: Future[Any]) -> None:
-            outcome, cpu, received = inner.result()
-            value = int(outcome.value.sum()) if function.__name__ == "route" else 0
-            self.records.append({**record, "cpu": cpu, "received": received, "value": value})
-            outer.set_result(outcome)
-
-        self.pool.submit(timed, call, *arguments).add_done_callback(done)
-        return outer
-
-
-def summed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add up the tasks of each function and depth."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for record in records:
-        key = record["name"], record["depth"]
-        total = found.setdefault(key, {"name": key[0], "depth": key[1], "tasks": 0, "longest": 0.0})
-        total["tasks"] += 1
-        total["longest"] = max(total["longest"], record["cpu"])
-        for what in ("cpu", "sent", "received", "value"):
-            total[what] = total.get(what, 0) + record[what]
-    return list(found.values())
 
 
 def trained(kind: Callable[..., Any], data: Planted, **how: Any) -> tuple[Any, float]:
@@ -255,6 +211,7 @@ def printed(command: list[str]) -> dict[str, str]:
 PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
     "tree": measure_tree,
     "blend": measure_blend,
+    "network": measure_network,
     **{name: partial(measure_equal, executor=name) for name in EXECUTORS},
 }
 
@@ -280,6 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         show(part, found)
         if part == "tree":
             print("\n".join(table(costs_of(found))))
+        if part == "network":
+            print("\n".join(network_table(found)))
 
 
 def kept(options: argparse.Namespace) -> dict[str, Any]:
@@ -290,7 +249,9 @@ def kept(options: argparse.Namespace) -> dict[str, Any]:
 
 def show(part: str, found: dict[str, Any]) -> None:
     """Print a part."""
-    if part in EXECUTORS:
+    if part == "network":
+        print(describe(found))
+    elif part in EXECUTORS:
         print(f"{part}: {found['models']} models on {', '.join(found['bits'])} workers; {found['differ']} differ")
     else:
         share, overhead = 100 * found["driver_share"], 100 * found["overhead"]

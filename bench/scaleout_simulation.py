@@ -28,6 +28,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,6 +199,34 @@ def table(costs: Costs) -> Iterator[str]:
             yield f"| {size} | {cores:,} | {times} | {longest.seconds / 60:,.1f} ({longest.name}) |"
 
 
+def network_table(found: dict[str, Any], labels: float = 1e8, points: float = 3e8) -> Iterator[str]:
+    """Yield the lines of a Markdown table of an epoch of a network, from the part `network` of `bench.scaleout`.
+
+    A step costs what the measured one did, of as many points and hidden units: the driver's part once, the tasks' part
+    in proportion to the active labels, divided among up to 16 tasks. Machines of 16 cores have one task each. They read
+    the batch, and write and read records, at 1 GB/s each; gradients travel to the driver at 1 GB/s. All records are
+    written again every 1,024 steps.
+    """
+    width, batch = found["sizes"]["hidden"], found["sizes"]["batch_size"]
+    active = batch * 5.45 + 256
+    record = found["files"]["records"] / found["active"]
+    one = found["workers"]["1"]
+    task = (_median(one, "tasks") + _median(one, "tidying")) * active / found["active"]
+    yield "| workers | ms a step | of these, the driver's | hours an epoch | GB of records |"
+    yield "|---|---|---|---|---|"
+    for tasks in (1, 4, 16):
+        driver = _median(one, "driver") + tasks * batch * width * 4 / NETWORK_RATE
+        files = (found["files"]["batch"] + 2 * active / tasks * record) / READ_RATE
+        table = 2 * labels / tasks * record / READ_RATE / 1024
+        step = driver + task / tasks + files + table
+        hours = step * points / batch / 3600
+        yield f"| {tasks} | {1e3 * step:,.0f} | {1e3 * driver:,.0f} | {hours:,.1f} | {labels * record / 1e9:,.0f} |"
+
+
+def _median(runs: list[dict[str, float]], name: str) -> float:
+    return statistics.median(run[name] for run in runs)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the predictions from a result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -206,6 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\n".join(table(costs_of(report["tree"]))))
     hours = neighbor_hours(report["blend"], 3e8 * 75)
     print(f"the neighbors of a blend of 300 M points: {hours:.1f} hours, whatever the number of cores")
+    print("\n".join(network_table(report["network"])))
 
 
 if __name__ == "__main__":

@@ -54,6 +54,10 @@ class Machine(NamedTuple):
 class TaskRunner(Protocol):
     """Where tasks run."""
 
+    @property
+    def n_workers(self) -> int:
+        """Return the number of tasks that run at the same time."""
+
     def machines(self) -> list[Machine] | None:
         """Return the machines whose workers have run tasks; None if tasks run in this process."""
 
@@ -83,6 +87,8 @@ class _HereSession:
 
 class Here:
     """Run tasks in this process; arrays stay where they are."""
+
+    n_workers = 1
 
     @contextmanager
     def session(self) -> Iterator[Session]:

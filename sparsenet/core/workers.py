@@ -21,7 +21,7 @@ from sparsenet import kernels
 from sparsenet.core.machine import available_memory
 from sparsenet.core.scratch import SHARED, FolderScratch, unmap_deleted
 from sparsenet.core.tasks import HERE, Machine, OnDone, Session, TaskRunner
-from sparsenet.core.validation import real
+from sparsenet.core.validation import integer, optional, real
 
 #: A task whose worker was lost is sent again up to this many times.
 MAX_RESENDS = 3
@@ -29,6 +29,8 @@ MAX_RESENDS = 3
 GRACE = 10.0
 #: Maximum seconds for `Workers.timeout`.
 MAX_TIMEOUT = 1e9
+#: Maximum for `Workers.n_workers`, and the number of workers of an executor that does not tell it.
+MAX_WORKERS, UNKNOWN_WORKERS = 1 << 20, 16
 
 
 class Workers:
@@ -44,6 +46,9 @@ class Workers:
         for temporary files. Everything is deleted at the end.
     timeout : float
         TimeoutError if no task ends for this many seconds.
+    n_workers : int, optional
+        Number of workers. A network has as many tasks a step, up to 16. Pools of processes, threads and MPI tell it;
+        for other executors, the default is 16.
 
     Examples
     --------
@@ -62,6 +67,7 @@ class Workers:
         *,
         scratch: str | os.PathLike[str] | None = None,
         timeout: float = 3600.0,
+        n_workers: int | None = None,
     ) -> None:
         if hasattr(executor, "get_executor"):
             raise ValueError("executor is a Dask client: pass client.get_executor()")
@@ -75,6 +81,7 @@ class Workers:
             raise ValueError(f"scratch must be a directory that all workers share, got {scratch!r}")
         self.scratch = os.fspath(scratch)
         self.timeout = real("timeout", timeout, 0, MAX_TIMEOUT, open_low=True)
+        self.n_workers: int | None = optional(integer, "n_workers", n_workers, 1, MAX_WORKERS)
 
 
 @contextmanager
@@ -125,6 +132,11 @@ class _Pool:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             unmap_deleted()  # where the workers are threads of this process
+
+    @property
+    def n_workers(self) -> int:
+        """Return the number of workers."""
+        return self.workers.n_workers or int(getattr(self._executor, "_max_workers", UNKNOWN_WORKERS))
 
     def task_threads(self, threads: int) -> int:
         """Return the threads of each task."""

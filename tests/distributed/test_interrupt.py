@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from sparsenet import Workers
 from sparsenet.engines.tree.machines import Rules
 from tests.support.pool_tasks import processes
+from tests.support.same_networks import network
 from tests.support.same_trees import many_tasks, tree
 
 
@@ -24,13 +25,16 @@ class Patch:
 
 def train(executor):
     while True:
-        tree(executor=Workers(executor, scratch=sys.argv[1], timeout=60))
+        workers = Workers(executor, scratch=sys.argv[1], timeout=60, n_workers=2)
+        tree(executor=workers) if sys.argv[2] == "tree" else network({"epochs": 50}, executor=workers)
 
 
 if __name__ == "__main__":
     many_tasks(Patch)
     {run}
 """
+#: The file that shows that workers train a model.
+BEGUN = {"tree": "*/machines0", "network": "*/steps*.3.records0"}
 RUNS = {
     "a function": "train(lambda: processes(2, 'spawn'))",
     "a pool": "\n    with processes(2, 'spawn') as pool: train(pool)",
@@ -55,21 +59,22 @@ def processes_of(session):
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.parametrize("model", BEGUN)
 @pytest.mark.parametrize("run", ["a function", pytest.param("a pool", marks=pytest.mark.slow), "dask"])
-def test_leaves_nothing_behind(run, tmp_path):
+def test_leaves_nothing_behind(run, model, tmp_path):
     if run == "dask":
         pytest.importorskip("distributed")
     (tmp_path / "program.py").write_text(PROGRAM.replace("{run}", RUNS[run]))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     paths = os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, str(tmp_path / "program.py"), str(scratch)]
+    command = [sys.executable, str(tmp_path / "program.py"), str(scratch), model]
     driver = subprocess.Popen(
         command, env=os.environ | {"PYTHONPATH": paths}, stderr=subprocess.PIPE, start_new_session=True, text=True
     )
     try:
         deadline = time.monotonic() + 60
-        while not list(scratch.glob("*/machines0")):
+        while not list(scratch.glob(BEGUN[model])):
             assert driver.poll() is None, driver.communicate()[1]
             assert time.monotonic() < deadline
             time.sleep(0.01)
