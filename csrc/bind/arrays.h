@@ -128,7 +128,8 @@ inline Postings postings_argument(Array indptr, Array points, Array values, cons
     return found;
   }
   found.narrow.codes = Vector<const int8_t>(values, "index_weights").require_room(indptr_.last()).data();
-  found.narrow.steps = Vector<const uint16_t>(*steps, "index_steps").require(0, indptr_.n_rows(), "rows of the index").data();
+  found.narrow.steps =
+      Vector<const uint16_t>(*steps, "index_steps").require(0, indptr_.n_rows(), "rows of the index").data();
   return found;
 }
 

@@ -148,8 +148,8 @@ void bind_nearest_in_cells(Array queries, Array centroids, Array centroid_scales
 }
 
 void bind_nearest_points(Array indptr, Array indices, Array data, Array index_indptr, Array index_points,
-                         Array index_weights, const std::optional<py::array>& index_steps, int64_t n_others, int64_t most, Array out_points, Array out_products,
-                         int threads) {
+                         Array index_weights, const std::optional<py::array>& index_steps, int64_t n_others,
+                         int64_t most, Array out_points, Array out_products, int threads) {
   const Csr points = csr_argument(indptr, indices, data);
   const Postings index = postings_argument(index_indptr, index_points, index_weights, index_steps);
   const Matrix<int32_t> out_points_(out_points, "out_points");

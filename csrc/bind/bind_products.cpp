@@ -22,8 +22,7 @@ void bind_csr_matmul(Array indptr, Array indices, Array data, Array dense, Array
   csr_matmul(csr, out_.rows(), dense_.data(), dense_.cols(), out_.data(), threads);
 }
 
-void bind_csr_matmul_narrow(Array indptr, Array indices, Array data, Array codes, Array steps, Array out,
-                            int threads) {
+void bind_csr_matmul_narrow(Array indptr, Array indices, Array data, Array codes, Array steps, Array out, int threads) {
   const Csr csr = csr_argument(indptr, indices, data);
   const Matrix<const int8_t> codes_(codes, "codes");
   const Vector<const uint16_t> steps_(steps, "steps");

@@ -26,7 +26,7 @@ struct NarrowRows {
 // Lists of points by feature, with values as floats or narrow ones, and numbers of 32 bits or, if all fit, of 16.
 struct Postings {
   const int64_t* indptr;
-  const int32_t* points;         // null if `short_points` is not
+  const int32_t* points;  // null if `short_points` is not
   const uint16_t* short_points;
   const float* values;  // null if `narrow` is not
   NarrowRows narrow;

@@ -88,8 +88,8 @@ int64_t wide_touch(Support support, int64_t a, const int32_t* slots, int64_t* to
   return touched;
 }
 
-void wide_forward(Touched touched, int64_t a, const float* weights, const BatchPostings& postings, float* out, int64_t n,
-                  int threads) {
+void wide_forward(Touched touched, int64_t a, const float* weights, const BatchPostings& postings, float* out,
+                  int64_t n, int threads) {
   const Strips batch = pack_strips(postings, n, threads);
   parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
     kernels().wide_forward(touched, weights, batch, out, n, begin, end);

@@ -23,8 +23,8 @@ int64_t wide_touch(Support support, int64_t a, const int32_t* slots, int64_t* to
                    int32_t* touched_slots, int threads);
 
 // Adds the wide scores of `a` active labels and n points to out (a, n).
-void wide_forward(Touched touched, int64_t a, const float* weights, const BatchPostings& postings, float* out, int64_t n,
-                  int threads);
+void wide_forward(Touched touched, int64_t a, const float* weights, const BatchPostings& postings, float* out,
+                  int64_t n, int threads);
 
 // Writes the gradient of each touched weight, given the gradient of the scores, grad (a, n).
 void wide_gradient(Touched touched, int64_t a, const BatchPostings& postings, const float* grad, int64_t n, float* out,

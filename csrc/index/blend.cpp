@@ -174,7 +174,8 @@ class Candidates {
     wide_row_.resize(std::max(wide_row_.size(), static_cast<size_t>(network.width)));
     for (int64_t c = 0; c < n; ++c) {
       if (c + kAhead < n)
-        for (int64_t b = 0; b < network.width; b += kLine) prefetch(rows.codes + labels_[c + kAhead] * network.width + b);
+        for (int64_t b = 0; b < network.width; b += kLine)
+          prefetch(rows.codes + labels_[c + kAhead] * network.width + b);
       const int64_t label = labels_[c];
       kernels().widen_row(rows.codes + label * network.width, from_bfloat16(rows.steps[label]), network.width,
                           wide_row_.data());
@@ -201,7 +202,7 @@ class Candidates {
 
   std::vector<int32_t> labels_, near_, voted_;
   std::vector<float> penalties_, log_p_, deep_, query_, weights_;
-  std::vector<float> wide_row_;      // one row as floats
+  std::vector<float> wide_row_;       // one row as floats
   std::vector<float> votes_, dense_;  // zero between points, by label and by feature
   std::vector<uint8_t> is_known_;
   std::vector<ScoredLabel> ranked_;

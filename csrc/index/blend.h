@@ -24,9 +24,9 @@ struct BlendNetwork {
   int64_t width;
   const float *weight, *bias;  // (n_labels, width), null if narrow; (n_labels,)
   NarrowRows narrow_weight;
-  const float* totals;         // (n,): the log-sum-exp of all scores; null if scores are log-odds
-  Csr wide;                    // sparse weights, a row for each label; null pointers if there are none
-  NarrowRows narrow_wide;      // the values of `wide`, if these are narrow
+  const float* totals;     // (n,): the log-sum-exp of all scores; null if scores are log-odds
+  Csr wide;                // sparse weights, a row for each label; null pointers if there are none
+  NarrowRows narrow_wide;  // the values of `wide`, if these are narrow
 };
 
 struct BlendIn {

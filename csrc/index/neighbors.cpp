@@ -100,8 +100,8 @@ void NearestSearch::take_best(int64_t n_others, int64_t k) {
   std::memset(products, 0, static_cast<size_t>(n_others) * sizeof(float));
 }
 
-void nearest_points(const Csr& points, int64_t n, const Postings& index, int64_t n_others, int64_t max_entries, int64_t k,
-                    int32_t* out_points, float* out_products, int threads) {
+void nearest_points(const Csr& points, int64_t n, const Postings& index, int64_t n_others, int64_t max_entries,
+                    int64_t k, int32_t* out_points, float* out_products, int threads) {
   parallel_blocks(n, kGrain, threads, [&](int64_t first, int64_t last) {
     static thread_local const auto search = std::make_unique<NearestSearch>();
     for (int64_t i = first; i < last; ++i)

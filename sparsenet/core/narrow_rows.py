@@ -120,7 +120,7 @@ def from_upper(halves: U16) -> F32:
 
 
 def pointers_of_matrix(array: NDArray[Any]) -> I64:
-    """Return the row pointers of a matrix; of anything else, those of no rows."""
+    """Return the row pointers of a matrix; anything else has no rows."""
     rows, columns = array.shape if array.ndim == 2 else (0, 0)
     return np.asarray(columns * np.arange(rows + 1), np.int64)
 

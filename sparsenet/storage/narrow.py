@@ -145,7 +145,7 @@ def _unmasked(name: str, codes: NDArray[Any], mask: NDArray[Any]) -> NDArray[np.
 
 
 def of_rows(name: str, rows: NarrowRows) -> Arrays:
-    """Return the arrays of 8-bit rows, by the names in which `narrow_rows` finds them."""
+    """Return the arrays of 8-bit rows under the names that `narrow_rows` reads."""
     return {name: rows.codes, name + SCALE: rows.steps}
 
 

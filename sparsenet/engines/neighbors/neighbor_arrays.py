@@ -117,7 +117,7 @@ def _unpack_cells(arrays: Arrays, about: dict[str, Any], n_points: int, n_featur
 
 
 def _unpack_postings(arrays: Arrays, n_points: int, n_features: int, *, may_be_dense: bool) -> Postings | VectorCells:
-    """Return the posting lists of sparse points; those of version 0.1 were floats, and held dense points too."""
+    """Return the posting lists of sparse points. In version 0.1 they were floats, and held dense points too."""
     indptr, points = arrays["index.indptr"], arrays["index.indices"]
     points = points.astype(np.int32) if points.dtype == np.uint16 else points
     rows = narrow_rows("index.data", arrays, indptr)

@@ -159,7 +159,7 @@ class Neighbors:
         return {"version": 3, **{each.name: getattr(self, each.name) for each in fields(self)}, "centroids": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle; posting lists were floats, and those of version 0.1 also held dense points."""
+        """Take the state of a pickle. Old posting lists were floats, and held dense points in version 0.1."""
         if (version := state.pop("version", 1)) < 3 and isinstance(state["index"], Rows):
             cells = cells_of_postings(state["index"]) if version == 1 else None
             state["index"] = cells or Postings.rounded(state["index"])

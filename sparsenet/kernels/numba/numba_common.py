@@ -80,7 +80,7 @@ def checked(**specs: str) -> Callable[[Function], Function]:
 
 
 def check_array(name: str, array: Any, spec: list[str], sizes: dict[str, int]) -> None:
-    """Check an array against the parts of a spec; `sizes` are those of symbols."""
+    """Check an array against the parts of a spec; `sizes` holds the size of each symbol."""
     writes = spec[0] == "out"
     dtype, *dimensions = spec[writes:]
     if dtype == "ptr":
