@@ -66,3 +66,10 @@ def posting_arrays(index: Rows | Postings) -> tuple[I64, I32 | U16, F32 | I8, U1
     if isinstance(index, Rows):  # while a model learns
         return index.indptr, index.indices, index.data, None
     return index.indptr, index.points, index.rows.codes, index.rows.steps
+
+
+def postings_of(n_points: int, indptr: I64, points: Any, values: Any, steps: U16 | None = None) -> Rows | Postings:
+    """Return posting lists by their `posting_arrays`."""
+    if steps is None:
+        return Rows(indptr, points, values, n_points)
+    return Postings(points, NarrowRows(values, steps, indptr), n_points)
