@@ -203,7 +203,7 @@ class Parameter:
     shape: tuple[int, int]
     optimizer: Optimizer
     value: F32 = field(init=False, repr=False)
-    narrow: NarrowRows | None = field(init=False, repr=False, default=None)
+    _rows: NarrowRows | None = field(init=False, repr=False, default=None)
     state: State = field(init=False, repr=False, default_factory=dict)
     _pending: tuple[I64, F32 | Product] | None = field(init=False, repr=False, default=None)
 
@@ -217,17 +217,22 @@ class Parameter:
 
     def __getattr__(self, name: str) -> F32:
         """Make `value` of narrow rows."""
-        rows, here = self.__dict__.get("narrow"), self.__dict__
+        rows, here = self.__dict__.get("_rows"), self.__dict__
         if name != "value" or (rows is None and name not in here):  # another thread may have made it in between
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         if rows is not None:
-            self.value, self.narrow = rows.floats(), None
+            self.value, self._rows = rows.floats(), None
         return here["value"]  # type: ignore[no-any-return]  # __dict__ has no types
+
+    @property
+    def narrow(self) -> NarrowRows | None:
+        """The weights as rows of 8 bits; None if they are floats."""
+        return None if "value" in self.__dict__ else self._rows
 
     @property
     def has_weights(self) -> bool:
         """Whether the weights are allocated."""
-        return self.narrow is not None or "value" in self.__dict__
+        return self._rows is not None or "value" in self.__dict__
 
     @property
     def size(self) -> int:
@@ -236,7 +241,8 @@ class Parameter:
 
     def arrays(self) -> list[NDArray[Any]]:
         """Return the arrays of the weights, as they are held."""
-        return [self.value] if self.narrow is None else self.narrow.arrays()
+        rows = self.narrow
+        return [self.value] if rows is None else rows.arrays()
 
     def keep_narrow(self, indptr: I64 | None = None) -> None:
         """Hold the weights in 8 bits if they were rounded to that; `indptr` points to the rows of sparse weights."""
@@ -248,7 +254,7 @@ class Parameter:
         """Set the weights to narrow rows."""
         if rows.codes.shape != self.shape:
             raise ValueError(f"parameter {self.name} has shape {self.shape}, got rows of {rows.codes.shape}")
-        self.narrow, self.state = rows, {}
+        self._rows, self.state = rows, {}
         self.__dict__.pop("value", None)
 
     def allocate(self, value: F32 | None = None) -> None:
@@ -256,7 +262,7 @@ class Parameter:
         self.value = aligned.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
         if self.value.shape != self.shape:
             raise ValueError(f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}")
-        self.narrow, self.state = None, {}
+        self._rows, self.state = None, {}
 
     def record(self, rows: I64, grads: F32 | Product) -> None:
         """Record the gradient of distinct rows for the next `apply`."""
