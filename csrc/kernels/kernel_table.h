@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "../core/csr.h"
+#include "../core/narrow.h"
 
 namespace sparsenet {
 
@@ -127,6 +128,13 @@ namespace signatures {
 // out[i] = sum_j data[j] * dense[indices[j]] for rows [begin, end).
 using csr_matmul = void(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end);
 
+// The same for narrow rows, with the same bits as for their floats; `row` holds `width` floats.
+using csr_matmul_narrow = void(Csr csr, NarrowRows dense, int64_t width, float* row, float* out, int64_t begin,
+                               int64_t end);
+
+// out[j] = step * codes[j].
+using widen_row = void(const int8_t* codes, float step, int64_t count, float* out);
+
 // out[j] = x . weight[ids[j]]; null ids mean first, first + 1, ...
 using dot_rows = void(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first,
                       int64_t count, float* out);
@@ -229,6 +237,8 @@ using attend_row_gradient = void(const LastLinks& in, const float* weights, cons
 // missing or misplaced kernel does not compile.
 #define SPARSENET_FOR_EACH_KERNEL(DO) \
   DO(csr_matmul)                      \
+  DO(csr_matmul_narrow)               \
+  DO(widen_row)                       \
   DO(dot_rows)                        \
   DO(dot_bytes)                       \
   DO(wide_touch)                      \
