@@ -114,6 +114,10 @@ class NamedEvents:
         """Return whether an event has more new names than there are free slots."""
         return self.until_full(event, event + 1) == 0
 
+    def end_after(self, first: int, end: int) -> int:
+        """Return the number of slots when events from `first` on, before `end`, have theirs."""
+        return max(self.slots.end, len(self.slots) + len(self.first_events(first, end)))
+
     def assign(self, first: int, end: int) -> I32:
         """Return the slots of events, (n, width), after giving slots to new names."""
         codes = self._codes[first:end]

@@ -277,6 +277,13 @@ def test_nodes_without_room_make_every_event_a_batch_of_two() -> None:
     model = TemporalLinkPredictor(**SMALL, max_nodes=2, epochs=2).fit(log)
     assert (model.n_nodes_, model.n_events_) == (2, 9)
     assert np.isfinite(model.predict_proba([8, 0], [8, 0])).all()
+    assert model.score({**log, "source": list(range(9, 18))})["recall@1"] <= 1
+
+
+def test_targets_rank_last_if_none_is_known() -> None:
+    scores = LinkScores()
+    scores.add_ranks(np.empty((2, 0), np.float32), np.array([0, 0]))
+    assert np.concatenate(scores.ranks).tolist() == [1, 1]
 
 
 def test_names_the_memory_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

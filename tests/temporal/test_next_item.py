@@ -324,6 +324,31 @@ def test_ctrl_c_ends_after_a_whole_chunk(monkeypatch: pytest.MonkeyPatch) -> Non
     assert answers(stopped.update(part(log, 150, 300)), users) == answers(whole.update(part(log, 150, 300)), users)
 
 
+def test_running_out_of_memory_leaves_no_name_without_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(200, n_users=150)
+    model, other = (NextItem().fit(part(log, 0, 30)) for _ in range(2))
+
+    def refuse(*_: Any) -> None:
+        raise MemoryError
+
+    before = {name: array.copy() for name, array in vars(model._saved.stream.arrays).items()}
+    monkeypatch.setattr("sparsenet.temporal.ranking.stream_arrays._blank_items", refuse)
+    names = [f"new {i}" for i in range(90)]
+    with pytest.raises(MemoryError):
+        model.update({"user": names, "item": names, "time": log["time"][30:31] * 90})
+    monkeypatch.undo()
+    assert all(vars(model._saved.stream.arrays)[name].tobytes() == array.tobytes() for name, array in before.items())
+    assert (model.n_users_, model.n_items_) == (other.n_users_, other.n_items_)
+    users = [f"user {i}" for i in range(150)]
+    assert answers(model.update(part(log, 30, 200)), users) == answers(other.update(part(log, 30, 200)), users)
+
+
+def test_rows_stay_within_the_maximum() -> None:
+    model = NextItem(max_users=70, max_items=100).fit({"user": [*range(90)], "item": [*range(90)], "time": [*range(90)]})
+    assert len(model._saved.stream.arrays.user_values) == 70
+    assert len(model._saved.stream.arrays.item_counts) == 100
+
+
 def test_copies_and_pickles_are_independent() -> None:
     log = log_of(200)
     model = NextItem().fit(part(log, 0, 100))

@@ -41,9 +41,9 @@ class LinkScores:
         Targets without a column are not yet known, and rank last.
         """
         n = logits.shape[1]
-        right = np.take_along_axis(logits, np.minimum(places, n - 1)[:, None], 1)
-        above = (logits > right).sum(axis=1) + ((logits == right).sum(axis=1) - 1) / 2
-        self.ranks.append(np.where(places < n, above, n) + 1.0)
+        logits = np.pad(logits, ((0, 0), (0, 1)), constant_values=-np.inf)  # the last column is for unknown targets
+        right = np.take_along_axis(logits, np.minimum(places, n)[:, None], 1)
+        self.ranks.append((logits > right).sum(axis=1) + ((logits == right).sum(axis=1) - 1) / 2 + 1)
 
     def measures(self) -> dict[str, float]:
         """Return average precision and AUC for both kinds of negatives, and what `ranks` give."""

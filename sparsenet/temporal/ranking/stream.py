@@ -49,7 +49,8 @@ class Stream(EventStream):
         super().__init__()
         self.arrays, self.users, self.items = arrays, users, items
         self.event_columns, self.item_table = event_columns, item_table
-        self.max_users, self.max_items = max_users, max_items
+        most = min(max_users, max_items)
+        self.max_users, self.max_items = (most, most) if self.mutual else (max_users, max_items)
 
     @classmethod
     def blank(
@@ -96,6 +97,8 @@ class Stream(EventStream):
         while first < len(log):
             with self.whole():
                 end = first + min(column.until_full(first, first + step) for column in columns)
+                ends = [column.end_after(first, end) for column in columns]
+                self.arrays.make_room(ends[0], ends[-1], self.max_users, self.max_items)  # no name lacks a row
                 slots = np.concatenate([column.assign(first, end) for column in columns], axis=1)
                 self._learn(slots, log.times[first:end], features[first:end], refresh, ranks[first:end])
                 if end < len(log):
@@ -108,7 +111,7 @@ class Stream(EventStream):
         if self.mutual:
             log = log.mutual()
             codes = np.column_stack((log.users, log.items))
-            return [NamedEvents(self.users, log.user_names, codes, min(self.max_users, self.max_items))]
+            return [NamedEvents(self.users, log.user_names, codes, self.max_users)]
         return [
             NamedEvents(self.users, log.user_names, log.users[:, None], self.max_users),
             NamedEvents(self.items, log.item_names, log.items[:, None], self.max_items),
@@ -122,7 +125,6 @@ class Stream(EventStream):
             self.arrays.item_features[: self.items.end] = table.of(self.items.names)
 
     def _learn(self, slots: I32, times: F64, features: F32, refresh: int, ranks: I64) -> None:
-        self.arrays.make_room(self.users.end, self.items.end)
         users, items = np.ascontiguousarray(slots.T)
         counts = self.arrays.item_counts
         named = slots if self.mutual else items

@@ -86,28 +86,28 @@ class StreamArrays:
         """Return the arrays that ranking needs, by name."""
         return {name: array for name, array in vars(self).items() if name != "squares"}
 
-    def make_room(self, n_users: int, n_items: int) -> None:
-        """Add blank rows until there are enough for this many users and items; doubles what there is."""
-        more = _room(n_users, len(self.user_values))
+    def make_room(self, n_users: int, n_items: int, max_users: int, max_items: int) -> None:
+        """Add blank rows until there are enough for this many users and items; doubles what there is, up to a maximum.
+
+        Nothing changes if memory runs out.
+        """
+        grown: Arrays = {}
+        more = _room(n_users, len(self.user_values), max_users)
         if more:
-            self._append(self._no_users(more))
-        more = _room(n_items, len(self.item_counts))
+            grown |= self._longer(_blank_users(more, *self.pair_features.shape[1:]))
+        more, n_items = _room(n_items, len(self.item_counts), max_items), len(self.item_counts)
         if more:
-            n_items = len(self.item_counts)
-            self._append(self._no_items(more))
+            grown |= self._longer(self._no_items(more))
             for name, rows in _blank_contexts(more, self.context_items.shape[1]).items():
                 own = getattr(self, name)
-                setattr(self, name, np.concatenate((own[:n_items], rows, own[n_items:])))
-
-    def _no_users(self, n: int) -> Arrays:
-        return _blank_users(n, *self.pair_features.shape[1:])
+                grown[name] = np.concatenate((own[:n_items], rows, own[n_items:]))
+        vars(self).update(grown)
 
     def _no_items(self, n: int) -> Arrays:
         return _blank_items(n, self.item_features.shape[1], len(self.half_lives))
 
-    def _append(self, blank: Arrays) -> None:
-        for name, rows in blank.items():
-            setattr(self, name, np.concatenate((getattr(self, name), rows)))
+    def _longer(self, blank: Arrays) -> Arrays:
+        return {name: np.concatenate((getattr(self, name), rows)) for name, rows in blank.items()}
 
     def cut(self, n_users: int, n_items: int) -> Arrays:
         """Return all arrays by name, with this many users and items."""
@@ -119,7 +119,7 @@ class StreamArrays:
 
     def remove_users(self, dropped: Bools) -> None:
         """Make the rows of some users blank."""
-        for name, rows in self._no_users(int(dropped.sum())).items():
+        for name, rows in _blank_users(int(dropped.sum()), *self.pair_features.shape[1:]).items():
             getattr(self, name)[dropped] = rows
         users = self.item_values[:, ITEM_USER]
         users[(users >= 0) & dropped[users.astype(np.int64)]] = -1
@@ -150,8 +150,8 @@ class StreamArrays:
             array[users] = array[users[:, None], order]
 
 
-def _room(wanted: int, there: int) -> int:
-    return 0 if wanted <= there else max(wanted, 2 * there, 64) - there
+def _room(wanted: int, there: int, most: int) -> int:
+    return 0 if wanted <= there else max(wanted, min(max(2 * there, 64), most)) - there
 
 
 def _blank_users(n: int, history: int, n_features: int) -> Arrays:
