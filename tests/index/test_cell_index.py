@@ -118,7 +118,7 @@ def test_building_takes_no_more_memory_than_announced():
         index.rebuild(weight, bias, given)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert 0.5 * index.peak_memory(n, width, listed) < peak < 1.1 * index.peak_memory(n, width, listed)
+        assert 0.4 * index.peak_memory(n, width, listed) < peak < index.peak_memory(n, width, listed)
 
 
 def test_kmeans_repeats_vectors_if_they_are_fewer_than_cells():

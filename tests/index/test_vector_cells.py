@@ -4,6 +4,7 @@ import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from sparsenet.index.cells import CellsConfig, VectorCells
 from sparsenet.index.vector_index import share_found
@@ -70,11 +71,12 @@ def test_results_do_not_depend_on_threads():
         assert first.tobytes() == second.tobytes()
 
 
-def test_building_takes_no_more_memory_than_announced():
-    points = np.ones((60_000, 32), np.float32) + RNG.normal(size=(60_000, 32)).astype(np.float32)
+@pytest.mark.parametrize(("n", "width", "settings"), [(60_000, 32, {}), (300_000, 3, {"n_cells": 32})])
+def test_building_takes_no_more_memory_than_announced(n, width, settings):
+    points, settings = 1 + RNG.normal(size=(n, width)).astype(np.float32), {"n_iterations": 1, **settings}
     tracemalloc.start()
-    built(points, n_iterations=1)
+    built(points, **settings)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    announced = VectorCells.peak_memory(*points.shape)
+    announced = VectorCells.peak_memory(n, width, CellsConfig(**settings))
     assert 0.5 * announced < peak < announced

@@ -12,7 +12,7 @@ from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.index.cells.byte_rows import ByteRows
 from sparsenet.index.cells.group_codes import AT_A_TIME, Codebook, GroupCodes
-from sparsenet.index.cells.spherical_kmeans import nearest_cells, spherical_kmeans
+from sparsenet.index.cells.spherical_kmeans import kmeans_memory, nearest_cells, spherical_kmeans
 from sparsenet.index.vector_index import Examples, fewest_candidates
 from sparsenet.kernels.types import F32, I32, I64
 
@@ -188,8 +188,8 @@ class CellIndex:
 
     def peak_memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
         """Return the most bytes that `rebuild` takes, the index included, with `n_listed` labels of examples."""
-        # k-means holds its sample twice before there are entries; then entries are sorted in integers of 64 bits.
-        sample = 8 * width * self.config.cells_of(n_labels) * self.config.n_vectors
+        # k-means comes before there are entries, which are then sorted in integers of 64 bits.
+        sample = kmeans_memory(self.config.cells_of(n_labels) * self.config.n_vectors, width)
         return self.memory(n_labels, width, n_listed) + max(sample, 40 * (n_labels + n_listed))
 
     def memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:

@@ -25,7 +25,8 @@ class Centering(NamedTuple):
         """Center on the mean of `vectors`; the scale makes the column about as large as the others."""
         center = vectors.mean(axis=0, dtype=np.float64).astype(np.float32) if len(vectors) else vectors.sum(axis=0)
         differences = vectors - center
-        column, largest = np.abs(_products(differences, center)).max(initial=0), np.abs(differences).max(initial=0)
+        column = np.abs(_products(differences, center)).max(initial=0)
+        largest = max(differences.max(initial=0), -differences.min(initial=0))
         return cls(center, float(column / largest) if column > 0 else 1.0)
 
     def vectors(self, vectors: F32) -> F32:

@@ -33,6 +33,11 @@ def spherical_kmeans(vectors: F32, n_cells: int, *, n_iterations: int, seed: int
     return centroids
 
 
+def kmeans_memory(n: int, width: int) -> int:
+    """Return the bytes of n vectors, the same at unit length, and their cells and order."""
+    return (8 * width + 32) * n
+
+
 def nearest_cells(vectors: F32, centroids: F32, threads: int) -> tuple[I32, F32]:
     """Return the cell of each vector, the one with the largest product, and that product, (n,) each."""
     cells, products = np.empty(len(vectors), np.int32), np.empty(len(vectors), np.float32)

@@ -14,7 +14,7 @@ from sparsenet.index.cells.byte_rows import ByteRows
 from sparsenet.index.cells.cell_index import CellsConfig
 from sparsenet.index.cells.centering import Centering
 from sparsenet.index.cells.group_codes import Codebook, GroupCodes
-from sparsenet.index.cells.spherical_kmeans import BLOCK, nearest_cells, spherical_kmeans
+from sparsenet.index.cells.spherical_kmeans import BLOCK, kmeans_memory, nearest_cells, spherical_kmeans
 from sparsenet.index.vector_index import fewest_candidates, lowest_effort
 from sparsenet.kernels.types import F32, I32, I64
 
@@ -87,9 +87,9 @@ class VectorCells:
         """Learn cells from the vectors numbered `ids`, and list them; a search reads all of them."""
         config = config or CellsConfig()
         n_cells = config.cells_of(len(ids))
-        sample = np.random.default_rng(config.seed).permutation(len(ids))[: n_cells * config.n_vectors]
+        sample = np.sort(np.random.default_rng(config.seed).permutation(len(ids))[: n_cells * config.n_vectors])
         settings = {"n_iterations": config.n_iterations, "seed": config.seed, "threads": threads}
-        drawn = vectors.take(ids[np.sort(sample)])
+        drawn = vectors.take(ids[sample])
         centered = _Centered(vectors, Centering.of(drawn))
         drawn = centered.centering.vectors(drawn)
         centroids = spherical_kmeans(drawn, n_cells, **settings)
@@ -102,7 +102,9 @@ class VectorCells:
         order = np.argsort(cells, kind="stable")
         rounded = ByteRows.of(centroids, np.arange(n_cells))
         means = rounded.decoded() * lengths[:, None]
-        differences = _Differences(centered, ids[order], means, cells[order])
+        ids = ids[order]
+        differences = _Differences(centered, ids, means, cells[order])
+        del cells, products, order
         coded = np.sort(np.random.default_rng(config.seed).permutation(len(ids))[: config.n_coded])
         codes = GroupCodes.empty(Codebook.learn(differences.take(coded)), len(ids))
         entries = ByteRows.empty(len(ids), vectors.width + 1)
@@ -111,7 +113,7 @@ class VectorCells:
             codes.write(own.start, rows)
             entries.write(own, rows)
         starts = np.concatenate(([0], np.cumsum(counts)))
-        numbers = ids[order].astype(np.int32)
+        numbers = ids.astype(np.int32)
         return cls(centered.centering, rounded, lengths, starts, codes, entries, numbers, n_cells, len(ids))
 
     def nearest(self, queries: F32, k: int, threads: int, effort: int | None = None) -> tuple[I32, F32]:
@@ -159,12 +161,13 @@ class VectorCells:
     @staticmethod
     def peak_memory(n: int, width: int, config: CellsConfig | None = None) -> int:
         """Return the most bytes that `build` takes for n vectors, the cells included."""
-        config, width = config or CellsConfig(), width + 1
+        config, width, block = config or CellsConfig(), width + 1, min(n, BLOCK)
         n_cells = config.cells_of(n)
-        # Entries, scales, numbers, cells, products and their order; k-means holds its sample twice before the entries.
-        listed = n * (width + 4 + 4) + GroupCodes.memory(n, width)
-        sample = 8 * width * min(n, n_cells * config.n_vectors)
-        return max(listed, sample) + 20 * n + 13 * width * n_cells + 12 * width * min(n, BLOCK)
+        sampling = 8 * n + kmeans_memory(min(n, n_cells * config.n_vectors), width)
+        assigning = 24 * n + 8 * width * block  # cells, products, and their sums and order in 64 bits
+        # Entries, scales, numbers, cells, and numbers again in 64 bits; then a block, its differences and roundings.
+        listing = n * (width + 20) + GroupCodes.memory(n, width) + 16 * width * block
+        return max(sampling, assigning, listing) + 13 * width * n_cells
 
 
 class _Centered(NamedTuple):
