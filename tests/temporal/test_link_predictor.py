@@ -277,6 +277,8 @@ def test_nodes_without_room_make_every_event_a_batch_of_two() -> None:
     model = TemporalLinkPredictor(**SMALL, max_nodes=2, epochs=2).fit(log)
     assert (model.n_nodes_, model.n_events_) == (2, 9)
     assert np.isfinite(model.predict_proba([8, 0], [8, 0])).all()
+    assert np.isfinite(list(model.score(log).values())).all()
+    assert (model.n_nodes_, model.n_events_) == (2, 18)
 
 
 def test_names_the_memory_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
