@@ -346,7 +346,7 @@ def search_cells(
     multiple of 4. Column c of the rows, with the bias as column h, is number ``c // g`` of group ``c % g``. Entry j has
     row ``j % 32`` of block ``j // 32`` of `blocks` (ceil(E / 32), g, 16): row r has the lower half of byte r if r < 16,
     else the upper half of byte r - 16. A query's products with the centroids of a group, less the smallest of them, are
-    shifted right, with rounding, until all groups fit into 8 bits and all sums into 16.
+    shifted right, with rounding, until all groups fit into 6 bits and all sums into 16.
 
     `out_labels` and `out_scores` (n, k) are best first; missing labels are -1, with a score of minus infinity.
     `out_scanned` (n,) counts the entries of the cells.

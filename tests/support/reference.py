@@ -462,7 +462,7 @@ def _code_scores(query: Array, codebook: Array, unit: float, blocks: Array) -> A
     products = np.einsum("gcm,gm->gc", codebook.astype(np.int64), columns.astype(np.int64))
     products -= products.min(axis=1, keepdims=True)
     shift, rounded = 0, products
-    while rounded.max(initial=0) > min(255, 65535 // max(n_groups, 1)):
+    while rounded.max(initial=0) > min(63, 65535 // max(n_groups, 1)):
         shift += 1
         rounded = (products + (1 << shift) // 2) >> shift
     codes = np.concatenate((blocks & 15, blocks >> 4), axis=2)  # (blocks, groups, 32)
