@@ -11,8 +11,8 @@ import numpy as np
 from sparsenet.core.rows import Rows
 from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays, postings_of
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.engines.neighbors.postings import posting_arrays, postings_of
 from sparsenet.engines.tree.fit_tree import FittedTree, best_labels
 from sparsenet.engines.tree.machines import Level
 from sparsenet.kernels.types import F32, I32, I64
@@ -63,7 +63,8 @@ class HoldoutSearch:
         """
         index, labels = neighbors.postings, neighbors.labels
         if index is None:
-            return lambda most: neighbors.leave_one_out_weights(self.points, self.held, k, self.threads)
+            nearest = neighbors.nearest_others(self.points, self.held, k, self.threads)
+            return lambda most: neighbors.weigh_votes(*nearest, neighbors.power)
         self.session.scratch.put("index", *(array for array in posting_arrays(index) if array is not None))
         put_rows(self.session.scratch, "labels", labels)
         self.session.scratch.put("weights", neighbors.weights)
