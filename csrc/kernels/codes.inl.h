@@ -5,7 +5,7 @@
 
 constexpr int64_t kRowsOfBlock = 32, kBytesOfGroup = 16;
 
-#if defined(__AVX512BW__) || defined(__AVX2__) || defined(__ARM_NEON)
+#if defined(__AVX512BW__) || defined(__AVX2__) || defined(__aarch64__)
 
 #if defined(__AVX512BW__)
 constexpr int64_t kGroupsAbreast = 4;

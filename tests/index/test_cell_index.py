@@ -45,6 +45,15 @@ def test_codes_find_most_of_the_best_labels():
     assert index.n_candidates <= 0.2 * N_LABELS
 
 
+def test_sums_of_many_groups_do_not_overflow():
+    """The codes of the best row are the largest in all 1,252 groups."""
+    weight, bias = np.repeat(np.arange(16, dtype=np.float32)[:, None], 5000, axis=1), np.zeros(16, np.float32)
+    index = CellIndex(CellsConfig(n_cells=1, n_candidates=1))
+    index.rebuild(weight, bias)
+    queries = np.ones((2, 5000), np.float32) * np.float32([[1], [-1]])
+    assert index.topk(queries, weight, bias, 1, 1)[0].ravel().tolist() == [15, 0]
+
+
 def test_results_do_not_depend_on_threads():
     examples = Examples(QUERIES, np.arange(len(QUERIES) + 1), np.arange(len(QUERIES), dtype=np.int32))
     found = [built(examples, threads).search(QUERIES, WEIGHT, BIAS, 5, 3) for threads in (1, 2)]
