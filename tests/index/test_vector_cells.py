@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sparsenet.index.cells import CellsConfig, VectorCells
+from sparsenet.index.cells.group_codes import n_groups_of
 from sparsenet.index.vector_index import share_found
 
 RNG = np.random.default_rng(0)
@@ -69,6 +70,10 @@ def test_results_do_not_depend_on_threads():
         assert first.tobytes() == second.tobytes()
     for first, second in zip(one.search(QUERIES, 5, 1, 3), two.search(QUERIES, 5, 2, 3), strict=True):
         assert first.tobytes() == second.tobytes()
+
+
+def test_kernels_take_the_groups_of_any_width():
+    assert [n_groups_of(width) for width in (1, 25, 10**7)] == [4, 8, 65532]
 
 
 @pytest.mark.parametrize(("n", "width", "settings"), [(60_000, 32, {}), (300_000, 3, {"n_cells": 32})])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from sparsenet.kernels.types import F32, I16, U8
 
 #: Centroids of a group, and rows of a block.
 N_CODES, BLOCK_ROWS = 16, 32
+#: The most groups, so that sums of their products fit into 16 bits.
+MAX_GROUPS = 65532
 #: Rows that are coded at a time, a multiple of the rows of a block.
 AT_A_TIME = 1 << 14
 
@@ -29,20 +32,20 @@ class Codebook(NamedTuple):
         """Learn the centroids of each group by k-means from rows in random order."""
         groups = _grouped(rows, n_groups_of(rows.shape[1]))
         found = np.zeros((len(groups), N_CODES, groups.shape[1]), np.float32)
-        for own, centroids in zip(groups, found, strict=True):
-            if len(rows):
-                centroids[:] = own.T[np.arange(N_CODES) % len(rows)]
+        if len(rows):
+            found[:] = groups[:, :, np.arange(N_CODES) % len(rows)].transpose(0, 2, 1)
+            for own in _parts(groups):
                 for _ in range(n_iterations):
-                    _improve(own, centroids)
+                    _improve(groups[own], found[own])
         unit = 2.0 ** np.ceil(np.log2(max(float(np.abs(found).max(initial=0)), 1e-30) / 32767))
         return cls(np.rint(found / unit).astype(np.int16), unit)
 
     def codes(self, rows: F32) -> U8:
         """Return the number of the nearest centroid of each group, (g, n)."""
-        groups = _grouped(rows, len(self.centroids))
+        groups, centroids = _grouped(rows, len(self.centroids)), self.centroids * np.float32(self.unit)
         found = np.empty((len(groups), len(rows)), np.uint8)
-        for own, centroids, codes in zip(groups, self.centroids * np.float32(self.unit), found, strict=True):
-            codes[:] = _nearest(own, centroids)
+        for own in _parts(groups):
+            found[own] = _nearest(groups[own], centroids[own])
         return found
 
 
@@ -82,8 +85,8 @@ class GroupCodes(NamedTuple):
 
 
 def n_groups_of(width: int) -> int:
-    """Return the number of groups of `width` columns: about four columns each, and a multiple of 4 groups."""
-    return 4 * max(1, round(width / 16))
+    """Return the number of groups of `width` columns: about four columns each, and a multiple of 4, at most `MAX_GROUPS`."""
+    return 4 * min(max(1, round(width / 16)), MAX_GROUPS // 4)
 
 
 def _grouped(rows: F32, n_groups: int) -> F32:
@@ -95,14 +98,22 @@ def _grouped(rows: F32, n_groups: int) -> F32:
     return groups
 
 
+def _parts(groups: F32) -> Iterator[slice]:
+    """Yield the groups that are computed together: few of many rows, so that they fit into the cache."""
+    step = max(1, (1 << 16) // max(groups.shape[2], 1))
+    for first in range(0, len(groups), step):
+        yield slice(first, first + step)
+
+
 def _nearest(columns: F32, centroids: F32) -> NDArray[np.uint8]:
-    """Return the centroid (16, m) that is nearest to each point (m, n), the first one on ties."""
-    best, codes = np.full(columns.shape[1], -np.inf, np.float32), np.zeros(columns.shape[1], np.uint8)
-    score, product = np.empty_like(best), np.empty_like(best)
-    for code, centroid in enumerate(centroids):
-        score.fill(-np.float32(0.5) * np.dot(centroid, centroid))
-        for column, value in zip(columns, centroid, strict=True):
-            score += np.multiply(column, value, out=product)
+    """Return the centroid (g, 16, m) that is nearest to each point (g, m, n), the first one on ties, (g, n)."""
+    best = np.full((len(columns), columns.shape[2]), -np.inf, np.float32)
+    codes, score, product = np.zeros(best.shape, np.uint8), np.empty_like(best), np.empty_like(best)
+    squares = np.einsum("gcm,gcm->gc", centroids, centroids)
+    for code in range(N_CODES):
+        score[:] = -np.float32(0.5) * squares[:, code, None]
+        for column in range(columns.shape[1]):
+            score += np.multiply(columns[:, column], centroids[:, code, column, None], out=product)
         np.copyto(codes, np.uint8(code), where=score > best)
         np.maximum(best, score, out=best)
     return codes
@@ -110,8 +121,8 @@ def _nearest(columns: F32, centroids: F32) -> NDArray[np.uint8]:
 
 def _improve(columns: F32, centroids: F32) -> None:
     """Move each centroid to the mean of the points that are nearest to it."""
-    codes = _nearest(columns, centroids)
-    counts = np.bincount(codes, minlength=N_CODES)
-    for column, values in zip(columns, centroids.T, strict=True):
-        sums = np.bincount(codes, column, N_CODES)
-        values[counts > 0] = (sums / np.maximum(counts, 1))[counts > 0]
+    bins = (_nearest(columns, centroids) + N_CODES * np.arange(len(columns))[:, None]).ravel()
+    counts = np.bincount(bins, minlength=N_CODES * len(columns)).reshape(-1, N_CODES)
+    for column in range(columns.shape[1]):
+        sums = np.bincount(bins, columns[:, column].ravel(), counts.size).reshape(counts.shape)
+        np.divide(sums, counts, out=centroids[:, :, column], where=counts > 0, casting="same_kind")
