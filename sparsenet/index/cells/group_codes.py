@@ -85,7 +85,7 @@ class GroupCodes(NamedTuple):
 
 
 def n_groups_of(width: int) -> int:
-    """Return the number of groups of `width` columns: about four columns each, and a multiple of 4, at most `MAX_GROUPS`."""
+    """Return the number of groups of `width` columns: of about four, a multiple of 4, and at most `MAX_GROUPS`."""
     return 4 * min(max(1, round(width / 16)), MAX_GROUPS // 4)
 
 
