@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sparsenet.core.spilling import Spill
+from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.fit_network import FittedNetwork
-from sparsenet.storage.narrow import round_rows, rounded
+from sparsenet.storage.narrow import round_rows
 
 
-def rounded_neighbors(neighbors: Neighbors) -> Neighbors:
+def rounded_neighbors(neighbors: Neighbors, spill: Spill) -> Neighbors:
     """Return the neighbors with sparse points in 8 bits; dense points have 8 already."""
     index = neighbors.postings
-    if index is None:
-        return neighbors
-    data = rounded({"index.indptr": index.indptr, "index.data": index.data})["index.data"]
-    return replace(neighbors, index=replace(index, data=data))
+    return neighbors if index is None else replace(neighbors, index=posting_lists.rounded(index, spill))
 
 
 def round_network(fitted: FittedNetwork) -> FittedNetwork:

@@ -15,6 +15,7 @@ from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows, RowSource, as_matrix
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
+from sparsenet.engines.neighbors.posting_lists import release
 from sparsenet.engines.neighbors.unit_points import UnitPoints, largest_values
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import F32, I32, I64
@@ -146,6 +147,8 @@ class Neighbors:
     def nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
         near, products = self.nearest(points, k + 1 + (k if self.n_centroids else 0), threads)
+        if self.postings is not None:
+            release(self.postings)
         products[near == sample[:, None]] = 0
         if self.centroids is not None:
             about = self.labels.take(sample), near, products, self.weights, largest_values(points), self.n_points
