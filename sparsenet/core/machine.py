@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from collections.abc import Iterator
@@ -46,6 +47,13 @@ def available_memory() -> int:
         if limit and used and limit[0].isdigit():
             limits.append(int(limit[0]) - int(used[0]) + _reclaimable(group))
     return max(0, min(limits))
+
+
+def release_memory() -> None:
+    """Return freed memory to the system; the GNU C library otherwise keeps what lies between blocks in use."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _system_memory() -> int:

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from sparsenet.core.machine import release_memory
 from sparsenet.core.memory import arrays_of, check_width
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import choice, integer, n_jobs, optional, switch
@@ -261,7 +262,9 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             except InterruptedBlend as interrupt:
                 self._adopt(interrupt.fitted, tree, network)
                 raise interrupt.original from interrupt.original.__cause__
-            return self._adopt(fitted, tree, network)._validated(held)
+            model = self._adopt(fitted, tree, network)._validated(held)
+        release_memory()  # training takes several times the memory of the model
+        return model
 
     def _copies(self, seed: int, checkpoint: Any) -> tuple[TreeClassifier, ExtremeClassifier | None]:
         """Return unfitted copies of the parts that were given, or of the default ones."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core import aligned
+from sparsenet.core.machine import release_memory
 from sparsenet.storage.folder import Folder, made_folder, missing_folders, remove_empty
 from sparsenet.storage.format import (
     DAMAGED,
@@ -150,9 +151,12 @@ def load_as(directory: str | os.PathLike[str], make: Callable[[dict[str, NDArray
     parts = load(directory)
     try:
         with model_errors():
-            return make(*parts)
+            made = make(*parts)
     except ModelError as error:
         raise ModelError(f"{os.fspath(directory)}: {error}") from error
+    del parts
+    release_memory()  # unpacking takes several times the memory of the model
+    return made
 
 
 def metadata(directory: str | os.PathLike[str]) -> dict[str, Any]:

@@ -1,5 +1,10 @@
 """CPU and memory limits of cgroups v1 and v2, on fake file systems."""
 
+import ctypes
+import mmap
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from sparsenet.core import machine as limits
@@ -102,3 +107,17 @@ def test_default_threads_follow_joblib_settings(machine, monkeypatch, value, thr
 def test_this_machine_reports_memory_and_cpus():
     assert limits.usable_cpus() >= 1
     assert limits.available_memory() > 0
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+def test_freed_memory_below_a_block_in_use_goes_back_to_the_system():
+    blocks = [np.ones(12_000, np.uint8) for _ in range(4_000)]  # too small for maps of their own
+    kept, before = blocks.pop(), _resident()
+    blocks.clear()
+    limits.release_memory()
+    assert before - _resident() > 24_000_000
+    assert kept.all()
+
+
+def _resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE

@@ -342,6 +342,14 @@ def test_each_note_is_linked() -> None:
     assert {str(path.relative_to(NOTES[0].parent)) for path in NOTES[1:]} <= linked
 
 
+def test_each_result_is_named_where_its_figures_are_quoted() -> None:
+    prose = "\n".join(path.read_text() for path in [*NOTES, *DOCUMENTS])
+    named = set(re.findall(r"[\w.-]+\.(?:json|svg)", prose))
+    results = [path.name for path in sorted((ROOT / "bench/results").iterdir())]
+    assert len(results) > 50
+    assert [name for name in results if name not in named] == []
+
+
 @pytest.fixture(scope="module")
 def hooks() -> ModuleType:
     spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "docs/hooks.py")
