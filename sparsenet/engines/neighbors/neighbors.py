@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows, RowSource, as_matrix
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
-from sparsenet.engines.neighbors.posting_lists import release
+from sparsenet.engines.neighbors.posting_lists import QUERIES_AT_A_TIME, release
 from sparsenet.engines.neighbors.unit_points import UnitPoints, largest_values
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import F32, I32, I64
@@ -146,15 +147,24 @@ class Neighbors:
 
     def nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
-        near, products = self.nearest(points, k + 1 + (k if self.n_centroids else 0), threads)
-        if self.postings is not None:
-            release(self.postings)
+        k_found = k + 1 + (k if self.n_centroids else 0)
+        found = [self.nearest(part, k_found, threads) for part in self._query_parts(points)]
+        near, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
         products[near == sample[:, None]] = 0
         if self.centroids is not None:
             about = self.labels.take(sample), near, products, self.weights, largest_values(points), self.n_points
             self.centroids.leave_one_out(points, *about)
             products, near = best_first(products, k + 1, products, near)
         return near, products
+
+    def _query_parts(self, points: Rows) -> Iterator[Rows]:
+        """Yield few points at a time if the posting lists are mapped, and free the pages that their search read."""
+        if self.postings is None or self.postings.data.flags.writeable or len(points) == 0:
+            yield points
+            return
+        for part in points.blocks(QUERIES_AT_A_TIME):
+            yield part
+            release(self.postings)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields without the cached properties and what is not saved."""

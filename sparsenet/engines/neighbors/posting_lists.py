@@ -14,6 +14,8 @@ from sparsenet.storage.narrow import round_rows
 
 #: Entries of a part, and the bytes that each takes while points on disk are transposed.
 ENTRIES_AT_A_TIME, TRANSPOSING_BYTES = 1 << 22, 24
+#: Queries of a search in mapped lists whose pages are then released.
+QUERIES_AT_A_TIME = 64
 #: Names of the arrays of `round_rows`.
 POINTERS, VALUES = "index.indptr", "index.data"
 
@@ -39,7 +41,7 @@ def by_feature(points: RowSource, spill: Spill) -> Rows:
 def _joined(ids: I32, values: F32, starts: I32, n_entries: list[int], indptr: I64, spill: Spill, width: int) -> Rows:
     """Join runs by feature.
 
-    Run i has its entries from ``n_entries[i]`` on, and those of feature j from ``n_entries[i] + starts[i, j]`` on.
+    Run i begins at entry ``n_entries[i]``, and its feature j at entry ``n_entries[i] + starts[i, j]``.
     """
     all_ids, all_values = spill.growing(np.int32), spill.growing(np.float32)
     for first, last in parts_of(indptr, ENTRIES_AT_A_TIME):
