@@ -31,7 +31,7 @@ class Spill:
     folder : path, optional
         The folder of the files; by default the one that TMPDIR names.
     purpose : str
-        What the arrays hold, for errors.
+        Contents of the arrays, for errors.
     """
 
     max_bytes: int

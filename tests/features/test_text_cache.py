@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sparsenet import DataError, TextClassifier, WordVectors, storage
-from sparsenet.features.text import corpus, text_cache
+from sparsenet.features.text import corpus
 from sparsenet.storage.folder import Folder
 from tests.support.texts import planted, write
 
@@ -109,7 +109,7 @@ def test_features_stay_on_disk(file: Path, tmp_path: Path, monkeypatch: pytest.M
         mapped.extend(isinstance(array.base, np.memmap) for array in found[0].values())
         return found
 
-    monkeypatch.setattr(text_cache.storage, "load_mapped", load_mapped)
+    monkeypatch.setattr(storage, "load_mapped", load_mapped)
     learnt(file, tmp_path / "c", method="linear")
     assert all(mapped)
 
@@ -148,7 +148,7 @@ def test_refuses_texts_in_memory_and_what_is_no_folder(file: Path, tmp_path: Pat
     with pytest.raises(ValueError, match="X is an iterator: if it yields batches"):
         TextClassifier().fit(iter([(TEXTS, LABELS)]))
     with pytest.raises(ValueError, match="cache must be the path of a folder, got True"):
-        TextClassifier().fit(file, cache=True, **COLUMNS)  # type: ignore[arg-type]
+        TextClassifier().fit(file, cache=True, **COLUMNS)
     with pytest.raises(DataError, match="is a file, and the cache must be a folder"):
         TextClassifier().fit(file, cache=file, **COLUMNS)
     os.mkfifo(tmp_path / "pipe.csv")

@@ -164,7 +164,8 @@ def _packed(corpus: Corpus) -> Kept:
 
 def _unpacked(arrays: Arrays, own: dict[str, Any]) -> Corpus:
     classes = np.array(storage.unpack_strings(arrays, "classes"), dtype=object)
-    labels = Rows(*(arrays[f"labels.{name}"] for name in LABELS), len(classes))
+    indptr, indices, data = (arrays[f"labels.{name}"] for name in LABELS)
+    labels = Rows(indptr, indices, data, len(classes))
     labels.check("labels")
     rules = FeatureRules(**own["rules"])
     rows, vectors = _rows(arrays, rules), arrays.get("vectors")
@@ -180,14 +181,12 @@ def _arrays(rows: TextRows) -> Arrays:
 
 def _rows(arrays: Arrays, rules: FeatureRules) -> TextRows:
     """Return the features; the kernels rely on what is checked here."""
-    rows = TextRows(*(arrays[f"features.{name}"] for name in ("indptr", "slots", "counts")))
-    slots = Rows(rows.indptr, rows.slots, np.broadcast_to(np.float32(1), rows.counts.shape), 1 << rules.bits)
-    slots.check("features")
-    if rows.counts.dtype != np.uint8 or rows.counts.ndim != 1 or rows.indptr[-1] != len(rows.counts):
+    indptr, slots, counts = (arrays[f"features.{name}"] for name in ("indptr", "slots", "counts"))
+    Rows(indptr, slots, np.broadcast_to(np.float32(1), counts.shape), 1 << rules.bits).check("features")
+    if counts.dtype != np.uint8 or counts.ndim != 1 or indptr[-1] != len(counts):
         raise ValueError("features.counts must be a byte for each feature")
-    for array in (rows.slots, rows.counts):
-        release_pages(array)
-    return rows
+    release_pages(slots)
+    return TextRows(indptr, slots, counts)
 
 
 def _checksum(vectors: WordVectors) -> int:
