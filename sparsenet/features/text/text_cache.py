@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TextCache:
-    """What was made of the texts of a file by some settings, in directories of a folder.
+    """Features and labels of a file of texts, for some settings, in directories of a folder.
 
     Attributes
     ----------
