@@ -189,6 +189,13 @@ class CellsOfPoints:
         self.max_effort = len(self._cells.lengths)
         self.nbytes = sum(array.nbytes for array in self._cells.arrays())
 
+    @property
+    def n_candidates(self) -> int:
+        return self._cells.n_candidates
+
+    def calibrate_candidates(self, queries: F32, weight: F32, bias: F32, exact: I32, recall: float) -> None:
+        self._cells = self._cells.with_candidates(queries, exact, recall, 1)
+
     def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int) -> tuple[I32, F32]:
         return self._cells.nearest(queries, k, 1, effort)
 
@@ -321,6 +328,8 @@ def _run(name: str, problem: Problem, exact: I32, options: argparse.Namespace) -
     is_ours = isinstance(index, Exact | CellIndex | CellsOfPoints | TableIndex)
     weight, bias, points = problem.vectors, problem.bias, problem.points if is_ours else problem.extended()[1]
     held = 2 * options.points
+    if isinstance(index, CellIndex | CellsOfPoints):
+        index.calibrate_candidates(points[:held], weight, bias, exact[:held], options.recall)
     found = calibrate(index, points[:held], weight, bias, exact[:held], options.recall)
     points, exact, y = points[held:], exact[held:], problem.y[held:]
     labels, walls, cpus = [], [], []
@@ -336,6 +345,7 @@ def _run(name: str, problem: Problem, exact: I32, options: argparse.Namespace) -
         "build_cpu_s": built,
         "index_mb": index.nbytes / 1e6,
         "effort": found.effort,
+        **({"candidates": index.n_candidates} if isinstance(index, CellIndex | CellsOfPoints) else {}),
         "calibrated_recall": found.recall,
         "recall": share_found(exact, best),
         "P@1": float((best[:, 0] == y).mean()),

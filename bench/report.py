@@ -48,6 +48,20 @@ def present(
         plot(report, options.plot)
 
 
+def begin_result(path: Path, *, append: bool, **settings: Any) -> dict[str, Any]:
+    """Begin a result, or with `append` go on with the runs in a file, under a new head."""
+    report = head(**settings)
+    if append and path.exists():
+        report["runs"] = json.loads(path.read_text())["runs"]
+    return report
+
+
+def add(report: dict[str, Any], run: dict[str, Any], path: Path) -> None:
+    """Add a run and its commit, and write the result."""
+    report["runs"].append(run | {"commit": report["machine"]["commit"]})
+    keep(report, path)
+
+
 def keep(report: dict[str, Any], path: Path) -> None:
     """Write a result. Call this after each run, so that an interruption loses nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)

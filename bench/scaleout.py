@@ -1,30 +1,34 @@
 """What `fit(executor=...)` costs: the driver's share of the CPU time, the overhead of one worker, and equal bits.
 
-    python -m bench.scaleout [--labels 50000] [--points 150000] [--repeats 3] [--seed 0] [--out FILE]
-    python -m bench.scaleout --part blend [--labels 50000] [--points 150000] [--seed 0] --out FILE
+    python -m bench.scaleout [--part tree blend network processes dask ray mpi] [--repeats 3] [--seed 0] [--out FILE]
 
-A tree is trained on planted points in this process and on one spawned process in turn, CPU seconds of all threads.
-Another run on one process records each task: its CPU time and the sizes of its messages. Runs on 2, 4 and 8 processes,
-and one whose worker is killed, compare the bits of the models. `bench.scaleout_simulation` predicts clusters from this.
-`--part blend` trains a blend without network once in each way, and adds it to the file.
+Each part is added to FILE when it is done; parts that are not named stay as they are.
+
+tree: a tree is trained on planted points in this process and on one spawned process in turn, CPU seconds of all
+threads. Another run on one process records each task: its CPU time and the sizes of its messages.
+`bench.scaleout_simulation` predicts clusters from this.
+
+blend: the same for a blend without network, and its longest tasks.
+
+network: a network whose labels are trained in shards (`bench.scaleout_network`).
+
+processes, dask, ray, mpi: trees and blends on 1, 2, 4 and 8 workers of an executor that is installed, also with a
+killed worker (`bench.scaleout_executors`), and how many of these models differ from those of this process.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import multiprocessing
 import os
-import pickle
-import signal
 import statistics
+import subprocess
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,34 +36,26 @@ import numpy as np
 
 from bench.planted import Planted, Shape, generate
 from bench.report import head, keep, setting
-from bench.scaleout_simulation import costs_of, node_counts, table
-from sparsenet import BlendClassifier, TreeClassifier, Workers, kernels
+from bench.scaleout_executors import EXECUTORS, LABELS, MODELS, POINTS, bits, planted, processes
+from bench.scaleout_network import describe, measure_network
+from bench.scaleout_simulation import costs_of, network_table, node_counts, table
+from bench.task_recorder import Recorder, summed
+from sparsenet import BlendClassifier, TreeClassifier, kernels
 
-
-def processes(n: int) -> ProcessPoolExecutor:
-    """Return a pool of spawned processes."""
-    return ProcessPoolExecutor(n, mp_context=multiprocessing.get_context("spawn"))
-
-
-def bits(model: TreeClassifier) -> str:
-    """Return a hash of all arrays of a tree."""
-    found, fitted = hashlib.sha256(), model.fitted_
-    for array in (fitted.shape.labels, *(array for level in fitted.levels for array in level.as_tuple())):
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()[:16]
+WORKERS = (1, 2, 4, 8)
+#: MPI refuses to start as root, or more processes than cores, without these; processes then wait without spinning.
+MPI_SETTINGS = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
 
 
 def cpu_of_worker() -> float:
     """Return the CPU seconds of this process, once its kernels are loaded."""
     kernels.backend()
     return time.process_time()
-
-
-def timed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float, int]:
-    """Return the result of a call, its CPU seconds and its size in a message."""
-    begun = time.process_time()
-    outcome = call(*arguments)
-    return outcome, time.process_time() - begun, len(pickle.dumps(outcome))
 
 
 def of_groups(data: Planted, model: TreeClassifier, repeats: int) -> dict[str, float]:
@@ -86,45 +82,6 @@ def of_groups(data: Planted, model: TreeClassifier, repeats: int) -> dict[str, f
             machines.add(b"".join(array.tobytes() for array in root))
     assert len(machines) == 1
     return {threads: statistics.median(seconds) for threads, seconds in found.items()}
-
-
-class Recorder(Executor):
-    """An executor that records the tasks it passes on."""
-
-    def __init__(self, pool: Executor) -> None:
-        self.pool, self.records = pool, list[dict[str, Any]]()
-
-    def submit(self, call: Callable[..., Any], /, *arguments: Any, **_: Any) -> Future[Any]:
-        """Pass a task on, and record it when it is done."""
-        function, _scratch, own = arguments
-        record = {
-            "name": function.__name__,
-            "depth": getattr(own[0], "depth", -1) if own else -1,
-            "sent": len(pickle.dumps((call, arguments))),
-        }
-        outer: Future[Any] = Future()
-
-        def done(inner: Future[Any]) -> None:
-            outcome, cpu, received = inner.result()
-            value = int(outcome.value.sum()) if function.__name__ == "route" else 0
-            self.records.append({**record, "cpu": cpu, "received": received, "value": value})
-            outer.set_result(outcome)
-
-        self.pool.submit(timed, call, *arguments).add_done_callback(done)
-        return outer
-
-
-def summed(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add up the tasks of each function and depth."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
-    for record in records:
-        key = record["name"], record["depth"]
-        total = found.setdefault(key, {"name": key[0], "depth": key[1], "tasks": 0, "longest": 0.0})
-        total["tasks"] += 1
-        total["longest"] = max(total["longest"], record["cpu"])
-        for what in ("cpu", "sent", "received", "value"):
-            total[what] = total.get(what, 0) + record[what]
-    return list(found.values())
 
 
 def trained(kind: Callable[..., Any], data: Planted, **how: Any) -> tuple[Any, float]:
@@ -166,98 +123,133 @@ def record(data: Planted) -> dict[str, Any]:
     }
 
 
-def with_a_killed_worker(data: Planted) -> str:
-    """Kill a worker after the first level; return the bits of the tree."""
-    pools: list[ProcessPoolExecutor] = []
-
-    def pool() -> ProcessPoolExecutor:
-        pools.append(processes(2))
-        return pools[-1]
-
-    with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
-
-        def kill() -> None:
-            while not list(Path(folder).glob("*/machines0")):
-                time.sleep(0.01)
-            os.kill(next(iter(pools[0]._processes)), signal.SIGKILL)
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        found = bits(trained(TreeClassifier, data, executor=Workers(pool, scratch=folder))[0])
-        killer.join()
-    assert len(pools) == 2
-    return found
-
-
-def measure(data: Planted, report: dict[str, Any], repeats: int) -> None:
-    """Add all measurements to a report."""
-    alone, one, driver = [], [], []
-    found = set()
+def in_pairs(kind: Callable[..., Any], data: Planted, repeats: int) -> dict[str, Any]:
+    """Train in this process and on one worker in turn; return the CPU seconds, and the number of different models."""
+    alone, one, driver, found = [], [], [], set()
     for _ in range(repeats):
-        model, seconds = trained(TreeClassifier, data)
+        model, seconds = trained(kind, data)
+        other, own, worker = on_one_process(kind, data)
         alone.append(seconds)
-        other, own, worker = on_one_process(TreeClassifier, data)
         one.append(own + worker)
         driver.append(own)
         found |= {bits(model), bits(other)}
-    for n in (2, 4, 8):
-        with processes(n) as pool:
-            found.add(bits(trained(TreeClassifier, data, executor=pool)[0]))
-    found.add(with_a_killed_worker(data))
-    report |= {"alone": alone, "one_worker": one, "driver": driver, "models": len(found)}
-    report["driver_cpu"] = statistics.median(driver)
-    report["overhead"] = statistics.median(b / a for a, b in zip(alone, one, strict=True)) - 1
-    report["driver_share"] = statistics.median(a / b for a, b in zip(driver, one, strict=True))
-    report["groups"] = of_groups(data, model, repeats)
-    report |= record(data)
+    return {
+        "points": data.X.shape[0],
+        "entries": int(data.X.nnz),
+        "alone": alone,
+        "one_worker": one,
+        "driver": driver,
+        "models": len(found),
+        "driver_cpu": statistics.median(driver),
+        "overhead": statistics.median(b / a for a, b in zip(alone, one, strict=True)) - 1,
+        "driver_share": statistics.median(a / b for a, b in zip(driver, one, strict=True)),
+    }
 
 
-def measure_blend(data: Planted) -> dict[str, Any]:
-    """Return the CPU seconds of a blend without network, in this process and on one worker, and its longest tasks."""
+def measure_tree(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure a tree."""
+    data = generate(Shape.with_labels(options.labels, points=options.points), options.seed)
+    found = in_pairs(TreeClassifier, data, options.repeats)
+    model = trained(TreeClassifier, data)[0]
+    return {**found, "groups": of_groups(data, model, options.repeats), **record(data)}
+
+
+def measure_blend(options: argparse.Namespace) -> dict[str, Any]:
+    """Measure a blend without network, of twice as many points."""
+    data = generate(Shape.with_labels(options.labels, points=2 * options.points), options.seed)
     blend = partial(BlendClassifier, network="drop")
-    _, seconds = trained(blend, data)
-    _, own, worker = on_one_process(blend, data)
+    found = in_pairs(blend, data, options.repeats)
     with processes(1) as pool:
         recorder = Recorder(pool)
         trained(blend, data, executor=recorder)
-    longest = {task["name"]: task["longest"] for task in summed(recorder.records)}
-    size = {"points": data.X.shape[0], "entries": int(data.X.nnz)}
-    return {**size, "alone": seconds, "one_worker": own + worker, "driver": own, "longest": longest}
+    return {**found, "longest": {task["name"]: task["longest"] for task in summed(recorder.records)}}
+
+
+def measure_equal(options: argparse.Namespace, *, executor: str) -> dict[str, Any]:
+    """Return the bits of the models of an executor by number of workers, and how many differ from the usual ones."""
+    data = planted()
+    usual = {name: bits(model().fit(data.X, data.Y)) for name, model in MODELS.items()}
+    found = {str(n): on_workers(executor, n) for n in WORKERS}
+    runs = [run for own in found.values() for run in own.items()]
+    differ = sum(own != usual[model.partition(",")[0]] for model, own in runs)
+    return {"labels": LABELS, "points": POINTS, "usual": usual, "bits": found, "models": len(runs), "differ": differ}
+
+
+def on_workers(name: str, n: int) -> dict[str, str]:
+    """Return the bits of the models of an executor with n workers, in a process of its own."""
+    program = ["-m", "bench.scaleout_executors", name, "--workers", str(n)]
+    if name != "mpi":
+        return printed([sys.executable, *program])
+    beside = Path(sys.executable).with_name("mpiexec")
+    mpi = [str(beside) if beside.exists() else "mpiexec", "-n", str(n + 1), sys.executable, "-m", "mpi4py.futures"]
+    found = printed([*mpi, *program, "--runs", "whole"])
+    with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
+        for model in MODELS:  # a killed worker ends the job, so it starts again
+            again = [*mpi, *program, "--runs", "killed", "--models", model, "--checkpoint", folder]
+            assert run(again).returncode != 0, "the job went on without a worker"
+            found |= printed(again)
+    return found
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command."""
+    return subprocess.run(command, env=os.environ | MPI_SETTINGS, capture_output=True, text=True, timeout=600)
+
+
+def printed(command: list[str]) -> dict[str, str]:
+    """Return the JSON that a command prints in its last line."""
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "tree": measure_tree,
+    "blend": measure_blend,
+    "network": measure_network,
+    **{name: partial(measure_equal, executor=name) for name in EXECUTORS},
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print a part."""
+    """Measure and print parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--labels", type=int, default=50_000)
-    parser.add_argument("--points", type=int, default=150_000)
+    parser.add_argument("--labels", type=int, default=20_000)
+    parser.add_argument("--points", type=int, default=60_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--part", choices=["tree", "blend"], default="tree")
+    parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
-    data = generate(Shape.with_labels(options.labels, points=options.points), options.seed)
-    if options.part == "tree":
-        report: dict[str, Any] = head(threads=1)
-        measure(data, report, options.repeats)
+    for part in options.part:
+        if find_spec(EXECUTORS.get(part, "sparsenet")) is None:
+            print(f"{part} is not installed")
+            continue
+        found = {**head(threads=1), **PARTS[part](options)}
+        if options.out:
+            before = json.loads(options.out.read_text()) if options.out.exists() else {}
+            keep({**before, part: found}, options.out)
+        show(part, found)
+        if part == "tree":
+            print("\n".join(table(costs_of(found))))
+        if part == "network":
+            print("\n".join(network_table(found)))
+
+
+def show(part: str, found: dict[str, Any]) -> None:
+    """Print a part."""
+    if part == "network":
+        print(describe(found))
+    elif part in EXECUTORS:
+        print(f"{part}: {found['models']} models on {', '.join(found['bits'])} workers; {found['differ']} differ")
     else:
-        report = json.loads(options.out.read_text())
-        report["blend"] = measure_blend(data)
-    if options.out:
-        keep(report, options.out)
-    show(report)
-
-
-def show(report: dict[str, Any]) -> None:
-    """Print the shares, the overhead and the predictions."""
-    print(
-        f"driver: {100 * report['driver_share']:.1f} % of the CPU time; one worker: {100 * report['overhead']:+.1f} %; "
-        f"models: {report['models']}"
-    )
-    if blend := report.get("blend"):
-        share, overhead = blend["driver"] / blend["one_worker"], blend["one_worker"] / blend["alone"] - 1
-        print(f"blend of {blend['points']:,} points: driver {100 * share:.1f} %; one worker: {100 * overhead:+.1f} %")
-    print("\n".join(table(costs_of(report))))
-    print(setting(report))
+        share, overhead = 100 * found["driver_share"], 100 * found["overhead"]
+        print(
+            f"{part} of {found['points']:,} points: {statistics.median(found['alone']):.1f} CPU s; one worker: "
+            f"{overhead:+.1f} %, of which the driver {share:.1f} %; models: {found['models']}"
+        )
+    print(setting(found))
 
 
 if __name__ == "__main__":

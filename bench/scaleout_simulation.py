@@ -5,14 +5,22 @@
 `simulate` walks through the stages of a training: the driver prepares the points, labels are summed, sets of labels are
 split, and each level routes shards of points and trains ranges of nodes. A stage ends when its last task has ended.
 
-Assumptions: the cost of a unit of work (an entry, a label, a byte) is the measured one, whatever the size. Deeper
-levels cost what the deepest measured one does. Tasks of a stage are of equal size. A node is one task, however many
-points reach it; the levels that all points reach are one stage. Workers have four cores, and a task has four threads,
-which share the nodes, labels or points of the task evenly. Where a task is one node, four groups of its children take
-the time that was measured; where it splits one set of labels, products take two thirds of the time and run on all
-threads, and sums run on two. Each machine has 16 cores and reads 1 GB/s from the shared folder. Points of a level are
-read again unless they fit into 256 GB of memory. Results travel to the driver at 1 GB/s. The driver prepares the points
-on one core. No worker fails. The memory of a task is not limited; it is reported.
+Assumptions:
+
+- Data: 75 entries and 5.45 labels a point, as planted. A point reaches ten nodes of a level.
+- Costs: a unit of work (an entry, a label, a byte) costs what was measured, whatever the size. Deeper levels cost what
+  the deepest measured one does. The driver prepares the points on one core, and its CPU seconds grow with the entries.
+- Tasks: as many as the code makes, of equal size, and a stage ends with the last one. A node is one task, however many
+  points reach it. The levels that all points reach are one stage. Putting the centroids together is one task.
+- Workers have four cores, and a task has four threads, which share the nodes, labels or points of the task evenly.
+  Where a task is one node, four groups of its children take the time that was measured. Where it splits one set of
+  labels, products take two thirds of the time and run on all threads, and sums run on two. One core runs each task on
+  one thread.
+- Machines have 16 cores and read 1 GB/s from the shared folder. Points of a level are read again unless they fit into
+  256 GB of memory. Writes to the folder overlap with computing, but those of the joined centroids do not.
+- Messages: results travel to the driver at 1 GB/s, and the driver takes the measured time for each task.
+- Not counted: reading the data from its source, the start of the workers, waiting for a scheduler, other load, and
+  failures. The memory of a task is not limited.
 """
 
 from __future__ import annotations
@@ -20,6 +28,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,7 +156,7 @@ def simulate(costs: Costs, cores: int, **shape: float) -> Prediction:
 
 
 def costs_of(report: dict[str, Any]) -> Costs:
-    """Compute the costs of units of work from a result of `bench.scaleout`."""
+    """Compute the costs of units of work from the tree of a result of `bench.scaleout`."""
     tasks, data = report["tasks"], report["data"]
     levels = range(1 + max(task["depth"] for task in tasks if task["name"] == "train_range"))
 
@@ -171,7 +180,7 @@ def costs_of(report: dict[str, Any]) -> Costs:
 
 def neighbor_hours(blend: dict[str, Any], entries: float) -> float:
     """Return the hours for the neighbors of a blend: three tasks after each other, in proportion to the entries."""
-    chain = ("transpose_points", "measure_rarity", "index_points")
+    chain = ("count_features", "measure_rarity", "measure_powers")
     return float(sum(blend["longest"][name] for name in chain) * entries / blend["entries"] / 3600)
 
 
@@ -190,14 +199,43 @@ def table(costs: Costs) -> Iterator[str]:
             yield f"| {size} | {cores:,} | {times} | {longest.seconds / 60:,.1f} ({longest.name}) |"
 
 
+def network_table(found: dict[str, Any], labels: float = 1e8, points: float = 3e8) -> Iterator[str]:
+    """Yield the lines of a Markdown table of an epoch of a network, from the part `network` of `bench.scaleout`.
+
+    A step costs what the measured one did, of as many points and hidden units: the driver's part once, the tasks' part
+    in proportion to the active labels, divided among up to 16 tasks. Machines of 16 cores have one task each. They read
+    the batch, and write and read records, at 1 GB/s each; gradients travel to the driver at 1 GB/s. All records are
+    written again every 1,024 steps.
+    """
+    width, batch = found["sizes"]["hidden"], found["sizes"]["batch_size"]
+    active = batch * 5.45 + 256
+    record = found["files"]["records"] / found["active"]
+    one = found["workers"]["1"]
+    task = (_median(one, "tasks") + _median(one, "tidying")) * active / found["active"]
+    yield "| workers | ms a step | of these, the driver's | hours an epoch | GB of records |"
+    yield "|---|---|---|---|---|"
+    for tasks in (1, 4, 16):
+        driver = _median(one, "driver") + tasks * batch * width * 4 / NETWORK_RATE
+        files = (found["files"]["batch"] + 2 * active / tasks * record) / READ_RATE
+        table = 2 * labels / tasks * record / READ_RATE / 1024
+        step = driver + task / tasks + files + table
+        hours = step * points / batch / 3600
+        yield f"| {tasks} | {1e3 * step:,.0f} | {1e3 * driver:,.0f} | {hours:,.1f} | {labels * record / 1e9:,.0f} |"
+
+
+def _median(runs: list[dict[str, float]], name: str) -> float:
+    return statistics.median(run[name] for run in runs)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the predictions from a result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", type=Path)
     report = json.loads(parser.parse_args(arguments).result.read_text())
-    print("\n".join(table(costs_of(report))))
+    print("\n".join(table(costs_of(report["tree"]))))
     hours = neighbor_hours(report["blend"], 3e8 * 75)
     print(f"the neighbors of a blend of 300 M points: {hours:.1f} hours, whatever the number of cores")
+    print("\n".join(network_table(report["network"])))
 
 
 if __name__ == "__main__":

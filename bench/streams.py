@@ -30,7 +30,7 @@ import numpy as np
 
 from bench.machine import load_average
 from bench.recommendation import read_columns
-from bench.report import head, keep, setting
+from bench.report import add, begin_result, setting
 from bench.runner import in_child, names, python_of, use_cpus
 from bench.stream_learners import CLASSIFIERS, IMPLICIT
 from bench.stream_peers import PEERS, ranks
@@ -245,11 +245,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--items", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=3_000_000)
     parser.add_argument("--json", type=Path, default=Path(".bench") / "streams.json", metavar="FILE")
+    parser.add_argument("--append", action="store_true", help="add the runs to the file of --json")
     options = parser.parse_args(arguments)
     use_cpus(1)
-    report = head(threads=1)
+    report = begin_result(options.json, append=options.append, threads=1)
     if options.scale:
-        report["runs"].append({"data": "planted at scale"} | scale(options))
+        add(report, {"data": "planted at scale"} | scale(options), options.json)
     else:
         for source in [*options.data, *options.planted]:
             name = source if source in PLANTED else source.name.partition(".")[0]
@@ -260,10 +261,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     continue
                 for refresh in map(int, options.refresh):
                     run = {"data": name, "system": system, "refresh": refresh} | measure(log, system, refresh, mutual)
-                    report["runs"].append(run)
-                    keep(report, options.json)
+                    add(report, run, options.json)
                     print(run, flush=True)
-    keep(report, options.json)
     print(shown(report))
 
 

@@ -1,18 +1,15 @@
 """A temporal graph network on a CPU: `TemporalLinkPredictor` and the example of PyTorch Geometric (PyG).
 
     python -m bench.tgn --steps [--batches 10,200] [--features N] [--events N] [--repeats N]
-    python -m bench.tgn --accuracy [--batches 10,200] [--epochs N] [--seed N] [--systems sparsenet,pyg]
-    python -m bench.tgn --sizes 1,10,100 [--events N] [--plot FILE]
     python -m bench.tgn --nodes 250000,25000000 [--batches 10,200]
 
-All but the last need ``--data CSV``, a log as for `bench.streams`; all write to ``--json FILE``. One thread, CPU time.
-PyG runs in its environment of ``make peers``. Both systems have 100 units of memory and 10 neighbors. The log has no
-features, so links get one that is 0; ``--steps --features 172`` draws as many as the original data have. The first 70 %
-of the events train, 15 % more only go into memory, and the last 15 % are the test.
+``--steps`` needs ``--data CSV``, a log as for `bench.streams`. Both write to ``--json FILE``; ``--append`` adds runs to
+it. One thread, CPU time. PyG runs in its environment of ``make peers``. Both systems have 100 units of memory and 10
+neighbors. The log has no features, so links get one that is 0; ``--features 172`` draws as many as the original data
+have.
 
 ``--steps`` runs both systems in turn from equal weights on the same events, and reports the median of the later half of
-the steps. ``--accuracy`` trains on whole epochs: average precision and AUC on all test events. ``--sizes``
-compares batch sizes after one epoch. ``--nodes`` times steps of random links among many nodes.
+the steps. ``--nodes`` times steps of random links among many nodes. `bench.tgn_accuracy` measures accuracy.
 """
 
 from __future__ import annotations
@@ -24,24 +21,20 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from bench import machine
-from bench.report import head, keep, numbers, setting
+from bench.report import add, begin_result, numbers, setting
 from bench.runner import python_of, use_cpus
 from bench.streams import of_table
-from sparsenet.temporal import TemporalLinkPredictor
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
 from sparsenet.temporal.graph.link_training import LinkBatch, train_batch
 from sparsenet.temporal.graph.link_weights import LinkShape, LinkWeights
 
 WIDTH, NEIGHBORS, RATE, DROPOUT = 100, 10, 1e-4, 0.1
-TRAINED, TESTED = 0.7, 0.85
 
 
 def graph_log(path: Path, events: int | None, features: int = 0) -> dict[str, Any]:
@@ -139,71 +132,6 @@ def steps(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             }
 
 
-def accuracy(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Train on the first events, and measure on the last ones."""
-    log = graph_log(options.data, options.events)
-    if "pyg" in options.systems:
-        yield from pyg_accuracy(log, options)
-    if "sparsenet" in options.systems:
-        for size in options.batches:
-            yield own_accuracy(log, size, options.epochs, options.seed, options.ranking)
-
-
-def pyg_accuracy(log: dict[str, Any], options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    n = len(log["sources"])
-    first = int(TESTED * n) - int(TRAINED * n)
-    run = {"seed": options.seed, "n_train": int(TRAINED * n), "batch": options.pyg_batch, "epochs": options.epochs}
-    with peer(log, [run | {"n_test": n, "test_batch": options.pyg_batch}], DROPOUT) as next_run:
-        found = next_run()
-    for epoch in range(options.epochs):
-        scores = found[f"scores{epoch}"][:, first:]
-        labels = np.repeat([1, 0], scores.shape[1])
-        yield {
-            "system": "pyg",
-            "batch": options.pyg_batch,
-            "epochs": epoch + 1,
-            "events": n,
-            "seed": options.seed,
-            "cpu_seconds_of_training": float(found["seconds"].sum()) * (epoch + 1) / options.epochs,
-            "scores": {
-                "AP": float(average_precision_score(labels, scores.ravel())),
-                "AUC": float(roc_auc_score(labels, scores.ravel())),
-            },
-        }
-
-
-def own_accuracy(log: dict[str, Any], size: int, epochs: int, seed: int, ranking: bool) -> dict[str, Any]:
-    n = len(log["sources"])
-    columns = {"source": log["sources"], "target": log["targets"], "time": log["times"], "zero": log["features"][:, 0]}
-    bounds = [0, int(TRAINED * n), int(TESTED * n), n]
-    train, later, test = (
-        {name: values[first:end] for name, values in columns.items()} for first, end in pairwise(bounds)
-    )
-    model = TemporalLinkPredictor(batch_size=size, epochs=epochs, n_jobs=1, random_state=seed, verbose=False)
-    began = time.process_time()
-    model.fit(train, event_features=["zero"])
-    seconds = time.process_time() - began
-    model.update(later, train=False)
-    return {
-        "system": "sparsenet",
-        "batch": size,
-        "epochs": epochs,
-        "events": n,
-        "seed": seed,
-        "loss": model.loss_,
-        "cpu_seconds_of_training": seconds,
-        "events_per_cpu_second": epochs * bounds[1] / seconds,
-        "scores": model.score(test, train=False, ranking=ranking),
-    }
-
-
-def sizes(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Compare batch sizes after one epoch."""
-    log = graph_log(options.data, options.events)
-    for size in options.sizes:
-        yield own_accuracy(log, size, 1, options.seed, ranking=False)
-
-
 def nodes(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Time steps of random links among nodes whose state is full."""
     shape, rng = LinkShape(WIDTH, 0), np.random.default_rng(0)
@@ -226,52 +154,24 @@ def nodes(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 yield {"nodes": n, "batch": size, "load_average_before": load, "sparsenet_ms": later_median(seconds)}
 
 
-def plot(report: dict[str, Any], path: Path) -> None:
-    """Draw average precision and events a second by batch size."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    runs = report["runs"]
-    figure, left = pyplot.subplots(figsize=(6, 3.6), layout="constrained")
-    right, at = left.twinx(), [run["batch"] for run in runs]
-    left.semilogx(at, [100 * run["scores"]["AP"] for run in runs], "o-", color="tab:blue")
-    right.loglog(at, [run["events_per_cpu_second"] for run in runs], "s--", color="tab:orange")
-    left.set(xlabel="batch size", ylabel="average precision in % (solid)")
-    right.set_ylabel("events learnt a CPU second (dashed)")
-    figure.savefig(path)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure in one of four ways."""
+    """Measure in one of two ways."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="CSV")
     parser.add_argument("--steps", action="store_true")
-    parser.add_argument("--accuracy", action="store_true")
-    parser.add_argument("--sizes", type=numbers)
     parser.add_argument("--nodes", type=numbers)
     parser.add_argument("--batches", type=numbers, default=[10, 200])
-    parser.add_argument("--systems", default="sparsenet,pyg")
-    parser.add_argument("--pyg-batch", type=int, default=200)
-    parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--events", type=int)
     parser.add_argument("--features", type=int, default=0)
-    parser.add_argument("--ranking", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--plot", type=Path, metavar="FILE")
     parser.add_argument("--json", type=Path, default=Path(".bench") / "tgn.json", metavar="FILE")
+    parser.add_argument("--append", action="store_true")
     options = parser.parse_args(arguments)
     use_cpus(1)
-    report = head(threads=1)
-    ways = {"steps": steps, "accuracy": accuracy, "sizes": sizes, "nodes": nodes}
-    for run in next(ways[name] for name in ways if getattr(options, name))(options):
-        report["runs"].append(run)
-        keep(report, options.json)
+    report = begin_result(options.json, append=options.append, threads=1)
+    for run in (steps if options.steps else nodes)(options):
+        add(report, run, options.json)
         print(run, flush=True)
-    if options.plot:
-        plot(report, options.plot)
     print(setting(report))
 
 

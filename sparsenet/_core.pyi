@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I8 = NDArray[np.int8]
+I16 = NDArray[np.int16]
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U8 = NDArray[np.uint8]
@@ -314,9 +315,9 @@ def search_cells(
     centroids: I8,
     centroid_scales: F32,
     starts: I64,
-    codes: I8,
-    scales: F32,
-    offsets: F32,
+    codebook: I16,
+    unit: float,
+    blocks: U8,
     labels: I32,
     weight: F32,
     bias: F32,
@@ -329,24 +330,34 @@ def search_cells(
 ) -> None:
     """Find for each query (n, h) the k labels of the highest ``weight @ query + bias`` in the nearest cells.
 
-    Row j in 8 bits is ``scales[j] * codes[j]``. `centroids` (C, h) are ranked by their product with the query. Cell c
-    has the entries ``starts[c] : starts[c + 1]`` of `codes` (E, h), `scales`, `offsets` (the biases) and `labels`; a
-    label may be in several cells. At least `n_probes` cells are scanned, and more until k labels are found. The
-    `n_candidates` best, ties to the smaller label, are scored exactly with `weight` (L, h) and `bias` (L,).
+    The cells are ranked by the product of ``centroid_scales * centroids`` (C, h) with the query. Cell c has the entries
+    ``starts[c] : starts[c + 1]`` of `labels` (E,); a label may be in several cells. At least `n_probes` cells are read,
+    and more until k labels are found. If these have more than `n_candidates` entries, codes choose as many labels, ties
+    to the smaller one. They are scored exactly with `weight` (L, h) and `bias` (L,).
+
+    `codebook` (g, 16, m) holds the centroids of g groups of columns in multiples of `unit`, a power of two; g is a
+    multiple of 4. Column c of the rows, with the bias as column h, is number ``c // g`` of group ``c % g``. Entry j has
+    row ``j % 32`` of block ``j // 32`` of `blocks` (ceil(E / 32), g, 16): row r has the lower half of byte r if r < 16,
+    else the upper half of byte r - 16. A query's products with the centroids of a group, less the smallest of them, are
+    shifted right, with rounding, until all groups fit into 8 bits and all sums into 16.
 
     `out_labels` and `out_scores` (n, k) are best first; missing labels are -1, with a score of minus infinity.
-    `out_scanned` (n,) counts the entries scanned.
+    `out_scanned` (n,) counts the entries of the cells.
     """
 
 def nearest_in_cells(
     queries: F32,
     centroids: I8,
     centroid_scales: F32,
-    lengths: F32,
     starts: I64,
+    codebook: I16,
+    unit: float,
+    blocks: U8,
+    lengths: F32,
     codes: I8,
     scales: F32,
     n_probes: int,
+    n_candidates: int,
     out_positions: I32,
     out_scores: F32,
     out_scanned: I64,
@@ -355,7 +366,8 @@ def nearest_in_cells(
     """Find for each query (n, h) the k vectors of the largest products in the nearest cells.
 
     The arguments are as in `search_cells`, but entry j of cell c is the vector ``lengths[c] * centroid[c] +
-    scales[j] * codes[j]``. Products are computed from these bytes and the query in up to 16 bits.
+    scales[j] * codes[j]``, and `blocks` hold the second term. The candidates are scored by these bytes and the query in
+    up to 16 bits.
 
     `out_positions` and `out_scores` (n, k) are positions of entries and their products, best first, ties by position;
     missing positions are -1, with a score of minus infinity.

@@ -115,15 +115,11 @@ class Run:
         self.network.memory.reset_state()
         self.neighbors.reset_state()
 
-    def logits(self, rows: slice, negatives: Any) -> tuple[Any, Any]:
-        sources, targets = self.log["sources"][rows], self.log["targets"][rows]
-        seeds = torch.cat([sources, targets, negatives]).unique()
-        nodes, edges, events = self.neighbors(seeds)
+    def embeddings(self, seeds: Any) -> Any:
+        """Return the embeddings of nodes, at the places that `place` holds."""
+        nodes, edges, events = self.neighbors(seeds.unique())
         self.place[nodes] = torch.arange(len(nodes))
-        found = self.network.embed(nodes, edges, self.log["times"][events], self.log["features"][events])
-        own = found[self.place[sources]]
-        right, wrong = (self.network.score(own, found[self.place[other]]) for other in (targets, negatives))
-        return right, wrong
+        return self.network.embed(nodes, edges, self.log["times"][events], self.log["features"][events])
 
     def learn(self, rows: slice) -> None:
         events = [self.log[name][rows] for name in ("sources", "targets", "times", "features")]
@@ -132,7 +128,10 @@ class Run:
 
     def step(self, rows: slice, negatives: Any) -> float:
         self.optimizer.zero_grad()
-        right, wrong = self.logits(rows, negatives)
+        sources, targets = self.log["sources"][rows], self.log["targets"][rows]
+        found = self.embeddings(torch.cat([sources, targets, negatives]))
+        own = found[self.place[sources]]
+        right, wrong = (self.network.score(own, found[self.place[other]]) for other in (targets, negatives))
         loss = self.loss(right, torch.ones_like(right)) + self.loss(wrong, torch.zeros_like(wrong))
         self.learn(rows)
         loss.backward()
@@ -141,22 +140,35 @@ class Run:
         return float(loss.detach())
 
     @torch.no_grad()
-    def test(self, first: int, end: int, batch: int, negatives: Any) -> Any:
-        """Return the logits of links and of negatives, batch after batch."""
+    def test(self, first: int, ranked_from: int, batch: int, others: Any, candidates: Any) -> Any:
+        """Return the logits of links and of their negatives, and ranks among candidates, from event `ranked_from` on.
+
+        Each batch from `first` on is learnt after it is scored. Ties count as the mean rank.
+        """
         self.network.eval()
-        found = []
-        for begin in range(first, end, batch):
-            rows = slice(begin, min(begin + batch, end))
-            found.append(torch.stack(self.logits(rows, negatives[rows])))
+        logits, ranks = [], []
+        for begin in range(first, len(self.log["sources"]), batch):
+            rows = slice(begin, begin + batch)
+            sources, targets = self.log["sources"][rows], self.log["targets"][rows]
+            if begin + batch > ranked_from:
+                pairs = [targets, *(other[rows] for other in others)]
+                found = self.embeddings(torch.cat([sources, *pairs, candidates]))
+                own, wanted = found[self.place[sources]], found[self.place[candidates]]
+                logits.append(torch.stack([self.network.score(own, found[self.place[each]]) for each in pairs]))
+                every = torch.stack([self.network.score(row, wanted) for row in own])
+                right = every.gather(1, (targets - candidates[0])[:, None])
+                ranks.append(1 + (every > right).sum(1) + ((every == right).sum(1) - 1) / 2)
             self.learn(rows)
-        return torch.cat(found, dim=1).numpy()
+        n = len(self.log["sources"]) - ranked_from
+        return torch.cat(logits, dim=1)[:, -n:].numpy(), torch.cat(ranks)[-n:].numpy()
 
 
 def train(job: dict[str, Any], log: dict[str, np.ndarray], settings: dict[str, Any], out: Path) -> None:
     """Do one run, and write its losses, CPU seconds and test scores."""
     torch.manual_seed(settings["seed"])
     run = Run(log, job["width"], job["dropout"], job["exact"])
-    n, batch, losses, seconds, scores = settings["n_train"], settings["batch"], [], [], {}
+    n, batch, losses, seconds = settings["n_train"], settings["batch"], [], []
+    scores: dict[str, Any] = {}
     for epoch in range(settings["epochs"]):
         run.start()
         generator = torch.Generator().manual_seed(epoch)
@@ -169,10 +181,11 @@ def train(job: dict[str, Any], log: dict[str, np.ndarray], settings: dict[str, A
             began = time.process_time()
             losses.append(run.step(rows, negatives))
             seconds.append(time.process_time() - began)
-        if "n_test" in settings:
-            generator = torch.Generator().manual_seed(12345)
-            others = torch.randint(job["first_target"], run.n_nodes, (settings["n_test"],), generator=generator)
-            scores[f"scores{epoch}"] = run.test(n, settings["n_test"], settings["test_batch"], others)
+        if epoch + 1 in settings.get("tested", ()):
+            others = [torch.from_numpy(log[name]) for name in ("random", "historical")]
+            candidates = torch.arange(job["first_target"], run.n_nodes)
+            found = run.test(n, settings["ranked_from"], batch, others, candidates)
+            scores |= {f"scores{epoch + 1}": found[0], f"ranks{epoch + 1}": found[1]}
     np.savez(out, losses=np.array(losses), seconds=np.array(seconds), **scores)
 
 

@@ -75,76 +75,94 @@ void bind_wide_scores(Array indptr, Array indices, Array data, int64_t n_feature
   wide_scores(points, labels_.rows(), n_features, wide, labels_.data(), labels_.cols(), out_.data(), threads);
 }
 
-void bind_search_cells(Array queries, Array centroids, Array centroid_scales, Array starts, Array codes, Array scales,
-                       Array offsets, Array labels, Array weight, Array bias, int64_t n_probes, int64_t n_candidates,
+// The arrays that both searches in cells share.
+class CellArguments {
+ public:
+  CellArguments(Array queries, Array centroids, Array centroid_scales, Array starts, Array codebook, Array blocks)
+      : queries_(queries, "queries"),
+        centroids_(centroids, "centroids"),
+        scales_(centroid_scales, "centroid_scales"),
+        starts_(starts, "starts"),
+        codebook_(codebook, "codebook"),
+        blocks_(blocks, "blocks") {
+    const int64_t n_groups = codebook_.rows();
+    centroids_.require(1, width(), "columns of queries");
+    scales_.require(0, n_cells(), "rows of centroids");
+    starts_.require(0, n_cells() + 1, "rows of centroids + 1");
+    codebook_.require(1, 16, "codes of 4 bits");
+    blocks_.require(0, (n_entries() + 31) / 32, "blocks of 32 entries").require(1, n_groups, "groups of the codebook");
+    blocks_.require(2, 16, "bytes of 32 codes");
+    if (n_groups % 4 != 0 || n_groups > 65535) codebook_.fail("must have a multiple of 4 groups, at most 65535");
+    if (n_cells() < 1) centroids_.fail("must have a row");
+  }
+  int64_t width() const { return queries_.cols(); }
+  int64_t n_cells() const { return centroids_.rows(); }
+  int64_t n_entries() const { return starts_.last(); }
+  Cells cells(float unit) const {
+    return {n_cells(),
+            width(),
+            {centroids_.data(), scales_.data()},
+            starts_.data(),
+            {codebook_.rows(), codebook_.cols(), codebook_.data(), unit, blocks_.data()}};
+  }
+  // Checks the outputs and bounds of a search.
+  CellQuery query(int64_t n_probes, int64_t n_candidates, const Matrix<int32_t>& found, const Matrix<float>& scores,
+                  const Vector<int64_t>& scanned) const {
+    found.require(0, queries_.rows(), "rows of queries");
+    scores.require(0, queries_.rows(), "rows of queries").require(1, found.cols(), "columns of the other output");
+    scanned.require(0, queries_.rows(), "rows of queries");
+    if (found.cols() < 1) found.fail("must have a column");
+    require_at_least_one("n_probes", n_probes);
+    require_between("n_candidates", n_candidates, found.cols(), std::numeric_limits<int32_t>::max());
+    return {queries_.data(), queries_.rows(), n_probes, n_candidates, found.cols()};
+  }
+
+ private:
+  const Matrix<const float> queries_;
+  const Matrix<const int8_t> centroids_;
+  const Vector<const float> scales_;
+  const Pointers starts_;
+  const View<const int16_t, 3> codebook_;
+  const View<const uint8_t, 3> blocks_;
+};
+
+void bind_search_cells(Array queries, Array centroids, Array centroid_scales, Array starts, Array codebook, float unit,
+                       Array blocks, Array labels, Array weight, Array bias, int64_t n_probes, int64_t n_candidates,
                        Array out_labels, Array out_scores, Array out_scanned, int threads) {
-  const Matrix<const float> queries_(queries, "queries"), weight_(weight, "weight");
-  const Matrix<const int8_t> centroids_(centroids, "centroids"), codes_(codes, "codes");
-  const Vector<const float> centroid_scales_(centroid_scales, "centroid_scales"), scales_(scales, "scales"),
-      offsets_(offsets, "offsets"), bias_(bias, "bias");
-  const Pointers starts_(starts, "starts");
+  const CellArguments arguments(queries, centroids, centroid_scales, starts, codebook, blocks);
   const Vector<const int32_t> labels_(labels, "labels");
+  const Matrix<const float> weight_(weight, "weight");
+  const Vector<const float> bias_(bias, "bias");
   const Matrix<int32_t> out_labels_(out_labels, "out_labels");
   const Matrix<float> out_scores_(out_scores, "out_scores");
   const Vector<int64_t> out_scanned_(out_scanned, "out_scanned");
-  const int64_t width = queries_.cols(), n_entries = starts_.last();
-  centroids_.require(1, width, "columns of queries");
-  centroid_scales_.require(0, centroids_.rows(), "rows of centroids");
-  starts_.require(0, centroids_.rows() + 1, "rows of centroids + 1");
-  codes_.require(0, n_entries, "last of starts").require(1, width, "columns of queries");
-  scales_.require(0, n_entries, "last of starts");
-  offsets_.require(0, n_entries, "last of starts");
-  labels_.require(0, n_entries, "last of starts");
-  weight_.require(0, bias_.size(), "length of bias").require(1, width, "columns of queries");
-  out_labels_.require(0, queries_.rows(), "rows of queries");
-  out_scores_.require(0, queries_.rows(), "rows of queries").require(1, out_labels_.cols(), "columns of out_labels");
-  out_scanned_.require(0, queries_.rows(), "rows of queries");
-  if (out_labels_.cols() < 1) out_labels_.fail("must have a column");
-  if (centroids_.rows() < 1) centroids_.fail("must have a row");
-  require_at_least_one("n_probes", n_probes);
-  require_between("n_candidates", n_candidates, out_labels_.cols(), std::numeric_limits<int32_t>::max());
-  const Cells cells = {centroids_.rows(), width,          {centroids_.data(), centroid_scales_.data()},
-                       nullptr,           starts_.data(), {codes_.data(), scales_.data()},
-                       offsets_.data(),   labels_.data()};
-  const CellQuery query = {queries_.data(), queries_.rows(), n_probes, n_candidates, out_labels_.cols()};
+  labels_.require(0, arguments.n_entries(), "last of starts");
+  weight_.require(0, bias_.size(), "length of bias").require(1, arguments.width(), "columns of queries");
+  const CellQuery query = arguments.query(n_probes, n_candidates, out_labels_, out_scores_, out_scanned_);
   require_threads(threads);
   GilRelease release;
-  search_cells(cells, {bias_.size(), weight_.data(), bias_.data()}, query, out_labels_.data(), out_scores_.data(),
-               out_scanned_.data(), threads);
+  search_cells(arguments.cells(unit), {bias_.size(), labels_.data(), weight_.data(), bias_.data()}, query,
+               out_labels_.data(), out_scores_.data(), out_scanned_.data(), threads);
 }
 
-void bind_nearest_in_cells(Array queries, Array centroids, Array centroid_scales, Array lengths, Array starts,
-                           Array codes, Array scales, int64_t n_probes, Array out_positions, Array out_scores,
-                           Array out_scanned, int threads) {
-  const Matrix<const float> queries_(queries, "queries");
-  const Matrix<const int8_t> centroids_(centroids, "centroids"), codes_(codes, "codes");
-  const Vector<const float> centroid_scales_(centroid_scales, "centroid_scales"), lengths_(lengths, "lengths"),
-      scales_(scales, "scales");
-  const Pointers starts_(starts, "starts");
+void bind_nearest_in_cells(Array queries, Array centroids, Array centroid_scales, Array starts, Array codebook,
+                           float unit, Array blocks, Array lengths, Array codes, Array scales, int64_t n_probes,
+                           int64_t n_candidates, Array out_positions, Array out_scores, Array out_scanned,
+                           int threads) {
+  const CellArguments arguments(queries, centroids, centroid_scales, starts, codebook, blocks);
+  const Vector<const float> lengths_(lengths, "lengths"), scales_(scales, "scales");
+  const Matrix<const int8_t> codes_(codes, "codes");
   const Matrix<int32_t> out_positions_(out_positions, "out_positions");
   const Matrix<float> out_scores_(out_scores, "out_scores");
   const Vector<int64_t> out_scanned_(out_scanned, "out_scanned");
-  const int64_t width = queries_.cols(), n_entries = starts_.last();
-  centroids_.require(1, width, "columns of queries");
-  centroid_scales_.require(0, centroids_.rows(), "rows of centroids");
-  lengths_.require(0, centroids_.rows(), "rows of centroids");
-  starts_.require(0, centroids_.rows() + 1, "rows of centroids + 1");
-  codes_.require(0, n_entries, "last of starts").require(1, width, "columns of queries");
-  scales_.require(0, n_entries, "last of starts");
-  out_positions_.require(0, queries_.rows(), "rows of queries");
-  out_scores_.require(0, queries_.rows(), "rows of queries")
-      .require(1, out_positions_.cols(), "columns of out_positions");
-  out_scanned_.require(0, queries_.rows(), "rows of queries");
-  if (out_positions_.cols() < 1) out_positions_.fail("must have a column");
-  if (centroids_.rows() < 1) centroids_.fail("must have a row");
-  require_at_least_one("n_probes", n_probes);
-  const Cells cells = {centroids_.rows(), width,          {centroids_.data(), centroid_scales_.data()},
-                       lengths_.data(),   starts_.data(), {codes_.data(), scales_.data()},
-                       nullptr,           nullptr};
-  const CellQuery query = {queries_.data(), queries_.rows(), n_probes, out_positions_.cols(), out_positions_.cols()};
+  lengths_.require(0, arguments.n_cells(), "rows of centroids");
+  codes_.require(0, arguments.n_entries(), "last of starts").require(1, arguments.width(), "columns of queries");
+  scales_.require(0, arguments.n_entries(), "last of starts");
+  const CellQuery query = arguments.query(n_probes, n_candidates, out_positions_, out_scores_, out_scanned_);
   require_threads(threads);
   GilRelease release;
-  nearest_in_cells(cells, query, out_positions_.data(), out_scores_.data(), out_scanned_.data(), threads);
+  nearest_in_cells(arguments.cells(unit), {lengths_.data(), {codes_.data(), scales_.data()}}, query,
+                   out_positions_.data(), out_scores_.data(), out_scanned_.data(), threads);
 }
 
 void bind_nearest_points(Array indptr, Array indices, Array data, Array index_indptr, Array index_points,
@@ -242,12 +260,12 @@ void bind_index(py::module_& core) {
            "index_weights"_a, "bias"_a, "fallback"_a, "out_labels"_a, "out_scores"_a, "threads"_a);
   core.def("wide_scores", bind_wide_scores, "indptr"_a, "indices"_a, "data"_a, "n_features"_a, "wide_indptr"_a,
            "wide_features"_a, "wide_weights"_a, "labels"_a, "out"_a, "threads"_a);
-  core.def("search_cells", bind_search_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "starts"_a, "codes"_a,
-           "scales"_a, "offsets"_a, "labels"_a, "weight"_a, "bias"_a, "n_probes"_a, "n_candidates"_a, "out_labels"_a,
+  core.def("search_cells", bind_search_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "starts"_a, "codebook"_a,
+           "unit"_a, "blocks"_a, "labels"_a, "weight"_a, "bias"_a, "n_probes"_a, "n_candidates"_a, "out_labels"_a,
            "out_scores"_a, "out_scanned"_a, "threads"_a);
-  core.def("nearest_in_cells", bind_nearest_in_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "lengths"_a,
-           "starts"_a, "codes"_a, "scales"_a, "n_probes"_a, "out_positions"_a, "out_scores"_a, "out_scanned"_a,
-           "threads"_a);
+  core.def("nearest_in_cells", bind_nearest_in_cells, "queries"_a, "centroids"_a, "centroid_scales"_a, "starts"_a,
+           "codebook"_a, "unit"_a, "blocks"_a, "lengths"_a, "codes"_a, "scales"_a, "n_probes"_a, "n_candidates"_a,
+           "out_positions"_a, "out_scores"_a, "out_scanned"_a, "threads"_a);
   core.def("nearest_points", bind_nearest_points, "indptr"_a, "indices"_a, "data"_a, "index_indptr"_a, "index_points"_a,
            "index_weights"_a, "n_others"_a, "most"_a, "out_points"_a, "out_products"_a, "threads"_a);
   core.def("neighbor_votes", bind_neighbor_votes, "indptr"_a, "indices"_a, "data"_a, "label_indptr"_a, "label_ids"_a,

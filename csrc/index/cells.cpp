@@ -14,7 +14,8 @@
 namespace sparsenet {
 namespace {
 
-constexpr int64_t kBlock = 1024;  // rows scored before the best are selected
+constexpr int64_t kBlock = 1024;                                     // rows scored before the best are selected
+constexpr int64_t kCodes = 16, kBlockRows = 32, kBytesOfGroup = 16;  // see GroupCodes
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 // A query in up to 16 bits, so that only the rows lose precision.
@@ -32,17 +33,21 @@ class ShortQuery {
       check += query[c] * 0.0f;  // NaN if a value is NaN or infinite
     }
     const bool is_usable = check == 0.0f && peak > largest * std::numeric_limits<float>::min();
-    const float unit = is_usable ? std::ldexp(1.0f, std::ilogb(largest / peak)) : 0.0f;
-    factor_ = is_usable ? 1.0f / unit : 0.0f;
+    const float unit = is_usable ? std::ldexp(1.0f, std::ilogb(largest / peak)) : 1.0f;
+    factor_ = 1.0f / unit;
+    one_ = static_cast<int64_t>(std::min(unit, kLargestOne));
     for (int64_t c = 0; c < width; ++c)
       values_[static_cast<size_t>(c)] = is_usable ? static_cast<int16_t>(std::nearbyint(query[c] * unit)) : int16_t{0};
   }
   const int16_t* values() const { return values_.data(); }
   float factor() const { return factor_; }
+  int64_t one() const { return one_; }  // what multiplies a bias; cut where the bias alone decides
 
  private:
+  static constexpr float kLargestOne = 1099511627776.0f;
   std::vector<int16_t> values_;
-  float factor_ = 0;
+  float factor_ = 1;
+  int64_t one_ = 1;
 };
 
 // One bit a label, all zero between queries.
@@ -71,26 +76,54 @@ class Marks {
   std::vector<int32_t> marked_;
 };
 
+// The products of a query with the centroids of all groups, in bytes.
+class Tables {
+ public:
+  // Each group's products count from its smallest, which changes all scores alike. They are shifted until no group
+  // leaves 8 bits and no sum 16.
+  void build(const ShortQuery& query, int64_t width, const GroupCodes& codes) {
+    const int64_t n = codes.n_groups * kCodes;
+    products_.assign(static_cast<size_t>(n), 0);
+    bytes_.resize(static_cast<size_t>(n));
+    for (int64_t t = 0; t < n; ++t)
+      for (int64_t at = 0, c = t / kCodes; at < codes.per_group && c <= width; ++at, c += codes.n_groups)
+        products_[static_cast<size_t>(t)] +=
+            (c < width ? query.values()[c] : query.one()) * codes.centroids[t * codes.per_group + at];
+    int64_t range = 0;
+    for (auto group = products_.begin(); group < products_.end(); group += kCodes) {
+      const auto [low, high] = std::minmax_element(group, group + kCodes);
+      const int64_t least = *low;
+      range = std::max(range, *high - least);
+      for (auto product = group; product < group + kCodes; ++product) *product -= least;
+    }
+    const int64_t largest = std::min<int64_t>(255, 65535 / std::max<int64_t>(codes.n_groups, 1));
+    int shift = 0;
+    while (rounded(range, shift) > largest) ++shift;
+    for (size_t t = 0; t < bytes_.size(); ++t) bytes_[t] = static_cast<uint8_t>(rounded(products_[t], shift));
+    unit_ = std::ldexp(query.factor() * codes.unit, shift);
+  }
+  const uint8_t* bytes() const { return bytes_.data(); }
+  float unit() const { return unit_; }
+
+ private:
+  static int64_t rounded(int64_t product, int shift) { return (product + ((int64_t{1} << shift) >> 1)) >> shift; }
+  std::vector<int64_t> products_;
+  std::vector<uint8_t> bytes_;
+  float unit_ = 0;
+};
+
 struct Workspace {
   ShortQuery query;
+  Tables tables;
   Marks marks;
   TopK best;
   std::vector<int32_t> positions, ids;
-  std::vector<float> scores, buffer;
+  std::vector<float> scores, bases, buffer;
   std::vector<ScoredLabel> probes;
 };
 
-// Scores a block of rows in 8 bits, and adds `base` and the offsets; null offsets mean zeros. Collects the positions of
-// scores at or above the threshold of the `k` best, and returns their number.
-int64_t scan(const ByteRows& rows, const float* offsets, float base, int64_t first, int64_t count, int64_t width,
-             int64_t k, Workspace& work) {
-  float* scores = work.scores.data();
-  kernels().byte_scores(work.query.values(), work.query.factor(), rows.codes + first * width, rows.scales + first,
-                        width, count, scores);
-  if (offsets != nullptr)
-    for (int64_t j = 0; j < count; ++j) scores[j] += offsets[first + j];
-  if (base != 0)
-    for (int64_t j = 0; j < count; ++j) scores[j] += base;
+// Collects the positions of scores at or above the threshold of the `k` best, and returns their number.
+int64_t select(const float* scores, int64_t count, int64_t k, Workspace& work) {
   // Labels come in any order, so one whose score equals the threshold may still win by its smaller id.
   float threshold = std::nextafter(work.best.threshold(), kLowest);
   if (!work.best.full() && BlockMaxima::has_bound(count, k))
@@ -99,13 +132,17 @@ int64_t scan(const ByteRows& rows, const float* offsets, float base, int64_t fir
 }
 
 void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
+  const ByteRows& rows = cells.centroids;
+  float* scores = work.scores.data();
   work.best.reset(n_probes);
   for (int64_t first = 0; first < cells.n_cells; first += kBlock) {
     const int64_t count = std::min(kBlock, cells.n_cells - first);
-    const int64_t found = scan(cells.centroids, nullptr, 0, first, count, cells.width, n_probes, work);
+    kernels().byte_scores(work.query.values(), work.query.factor(), rows.codes + first * cells.width,
+                          rows.scales + first, cells.width, count, scores);
+    const int64_t found = select(scores, count, n_probes, work);
     for (int64_t f = 0; f < found; ++f) {
       const int32_t at = work.positions[static_cast<size_t>(f)];
-      work.best.add({work.scores[static_cast<size_t>(at)], static_cast<int32_t>(first + at)});
+      work.best.add({scores[at], static_cast<int32_t>(first + at)});
     }
   }
   work.best.cut();
@@ -115,67 +152,112 @@ void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
 
 // Prefetches the beginning of a cell; its scan prefetches the rest.
 void prefetch_cell(const Cells& cells, int64_t cell) {
-  constexpr int64_t kBytes = 4096, kFloat = static_cast<int64_t>(sizeof(float));
-  const int64_t first = cells.starts[cell], count = cells.starts[cell + 1] - first;
-  const auto* codes = reinterpret_cast<const float*>(cells.entries.codes + first * cells.width);
-  prefetch(codes, std::min(kBytes, count * cells.width) / kFloat);
-  prefetch(cells.entries.scales + first, count);
-  if (cells.offsets != nullptr) prefetch(cells.offsets + first, count);
+  constexpr int64_t kFloats = 4096 / sizeof(float);
+  const int64_t size = cells.codes.n_groups * kBytesOfGroup;
+  const int64_t first = cells.starts[cell] / kBlockRows, end = (cells.starts[cell + 1] + kBlockRows - 1) / kBlockRows;
+  const auto* codes = reinterpret_cast<const float*>(cells.codes.blocks + first * size);
+  prefetch(codes, std::min<int64_t>(kFloats, (end - first) * size / static_cast<int64_t>(sizeof(float))));
 }
 
-void scan_cell(const Cells& cells, const ScoredLabel& probe, int64_t k, Workspace& work) {
-  const int64_t cell = probe.label;
-  const float base = cells.lengths == nullptr ? 0.0f : cells.lengths[cell] * probe.score;
-  for (int64_t first = cells.starts[cell]; first < cells.starts[cell + 1]; first += kBlock) {
-    const int64_t count = std::min(kBlock, cells.starts[cell + 1] - first);
-    const int64_t found = scan(cells.entries, cells.offsets, base, first, count, cells.width, k, work);
+// Adds the best entries of a cell by their codes; `base` is added to all of its scores.
+template <typename Rows>
+void scan_cell(const Cells& cells, const Rows& rows, int64_t cell, float base, int64_t k, Workspace& work) {
+  const GroupCodes& codes = cells.codes;
+  const int64_t size = codes.n_groups * kBytesOfGroup, end = cells.starts[cell + 1];
+  const float unit = work.tables.unit();
+  for (int64_t first = cells.starts[cell]; first < end;) {
+    // A block of rows may begin in the cell before.
+    const int64_t block = first / kBlockRows, until = std::min(end, block * kBlockRows + kBlock), count = until - first;
+    kernels().code_scores(work.tables.bytes(), codes.blocks + block * size, codes.n_groups,
+                          (until + kBlockRows - 1) / kBlockRows - block, work.scores.data());
+    float* scores = work.scores.data() + (first - block * kBlockRows);
+    for (int64_t j = 0; j < count; ++j) scores[j] = scores[j] * unit + base;
+    const int64_t found = select(scores, count, k, work);
     for (int64_t f = 0; f < found; ++f) {
-      const int32_t at = work.positions[static_cast<size_t>(f)];
-      const int32_t label = cells.labels == nullptr ? static_cast<int32_t>(first + at) : cells.labels[first + at];
-      const ScoredLabel candidate = {work.scores[static_cast<size_t>(at)], label};
-      if (candidate.score >= work.best.threshold() && work.marks.add(label)) work.best.add(candidate);
+      const int32_t at = work.positions[static_cast<size_t>(f)], label = rows.label(first + at);
+      if (scores[at] >= work.best.threshold() && work.marks.add(label)) work.best.add({scores[at], label});
     }
+    first = until;
   }
 }
 
-// Collects candidates in `work.best`; returns the number of entries scanned.
-int64_t collect(const Cells& cells, const CellQuery& query, Workspace& work) {
-  int64_t n_probes = std::min(query.n_probes, cells.n_cells), done = 0, scanned = 0;
-  std::vector<ScoredLabel> kept;
+// Puts the candidates into `work.ids`, ascending; returns the number of entries in the cells.
+template <typename Rows>
+int64_t collect(const Cells& cells, const Rows& rows, const CellQuery& query, Workspace& work) {
+  int64_t n_probes = std::min(query.n_probes, cells.n_cells);
   for (;;) {
     choose_probes(cells, n_probes, work);
-    work.best.reset(query.n_candidates);
-    for (const ScoredLabel& candidate : kept) work.best.add(candidate);
-    for (; done < n_probes; ++done) {
-      const ScoredLabel& probe = work.probes[static_cast<size_t>(done)];
-      if (done + 1 < n_probes) prefetch_cell(cells, work.probes[static_cast<size_t>(done) + 1].label);
-      scan_cell(cells, probe, query.n_candidates, work);
-      scanned += cells.starts[probe.label + 1] - cells.starts[probe.label];
+    int64_t n_entries = 0;
+    for (const ScoredLabel& probe : work.probes) {
+      n_entries += cells.starts[probe.label + 1] - cells.starts[probe.label];
+      work.bases[static_cast<size_t>(probe.label)] = rows.base(probe);
     }
-    work.best.cut();
-    if (work.marks.count() >= query.k || n_probes == cells.n_cells) return scanned;
-    kept = work.best.entries();
+    work.ids.clear();
+    if (n_entries <= query.n_candidates) {
+      for (const ScoredLabel& probe : work.probes)
+        for (int64_t at = cells.starts[probe.label]; at < cells.starts[probe.label + 1]; ++at)
+          work.ids.push_back(rows.label(at));
+    } else {
+      work.tables.build(work.query, cells.width, cells.codes);
+      work.best.reset(query.n_candidates);
+      work.marks.clear();
+      for (size_t p = 0; p < work.probes.size(); ++p) {
+        const int64_t cell = work.probes[p].label;
+        if (p + 1 < work.probes.size()) prefetch_cell(cells, work.probes[p + 1].label);
+        scan_cell(cells, rows, cell, work.bases[static_cast<size_t>(cell)], query.n_candidates, work);
+      }
+      work.best.cut();
+      for (const ScoredLabel& candidate : work.best.entries()) work.ids.push_back(candidate.label);
+    }
+    std::sort(work.ids.begin(), work.ids.end());
+    work.ids.erase(std::unique(work.ids.begin(), work.ids.end()), work.ids.end());
+    if (static_cast<int64_t>(work.ids.size()) >= query.k || n_probes == cells.n_cells) return n_entries;
     n_probes = std::min(2 * n_probes, cells.n_cells);
   }
 }
 
-// Scores the candidates in `work.best` exactly.
-void rescore(const Cells& cells, const ExactRows& rows, const float* query, Workspace& work) {
-  std::vector<ScoredLabel>& found = work.best.entries();
-  const auto count = static_cast<int64_t>(found.size());
-  work.ids.resize(found.size());
-  for (size_t i = 0; i < found.size(); ++i) work.ids[i] = found[i].label;
-  std::sort(work.ids.begin(), work.ids.end());
-  if (static_cast<int64_t>(work.scores.size()) < count) work.scores.resize(found.size());
-  if (cells.width == 0) std::fill(work.scores.begin(), work.scores.begin() + count, 0.0f);
-  if (cells.width > 0)
-    kernels().dot_rows(query, rows.weight, cells.width, work.ids.data(), 0, count, work.scores.data());
-  for (size_t i = 0; i < found.size(); ++i)
-    found[i] = {nan_to_lowest(work.scores[i] + rows.bias[work.ids[i]]), work.ids[i]};
-}
+// How entries are labels that are scored by their exact rows.
+struct ByLabel {
+  const LabelRows& rows;
+  int32_t label(int64_t at) const { return rows.labels[at]; }
+  static float base(const ScoredLabel&) { return 0; }
+  void score(const Cells& cells, const float* query, Workspace& work) const {
+    const auto count = static_cast<int64_t>(work.ids.size());
+    float* scores = work.scores.data();
+    std::fill(scores, scores + count, 0.0f);
+    if (cells.width > 0) kernels().dot_rows(query, rows.weight, cells.width, work.ids.data(), 0, count, scores);
+    for (int64_t i = 0; i < count; ++i) scores[i] += rows.bias[work.ids[static_cast<size_t>(i)]];
+  }
+};
+
+// How entries are their own labels, scored in 8 bits.
+struct ByEntry {
+  const EntryRows& entries;
+  static int32_t label(int64_t at) { return static_cast<int32_t>(at); }
+  float base(const ScoredLabel& probe) const { return entries.lengths[probe.label] * probe.score; }
+  void score(const Cells& cells, const float*, Workspace& work) const {
+    const std::vector<int32_t>& ids = work.ids;
+    const int64_t width = cells.width, count = static_cast<int64_t>(ids.size());
+    constexpr int64_t kAhead = 8;
+    for (int64_t i = 0, end = 0; i < count; i = end) {  // entries next to each other, in one cell
+      const int64_t cell =
+          std::upper_bound(cells.starts, cells.starts + cells.n_cells, int64_t{ids[i]}) - cells.starts - 1;
+      for (end = i + 1; end < count && ids[end] == ids[end - 1] + 1 && ids[end] < cells.starts[cell + 1];) ++end;
+      if (i + kAhead < count) {
+        const auto* next = reinterpret_cast<const float*>(entries.rows.codes + ids[i + kAhead] * width);
+        prefetch(next, width / static_cast<int64_t>(sizeof(float)));
+      }
+      kernels().byte_scores(work.query.values(), work.query.factor(), entries.rows.codes + ids[i] * width,
+                            entries.rows.scales + ids[i], width, end - i, work.scores.data() + i);
+      for (int64_t j = i; j < end; ++j) work.scores[j] += work.bases[static_cast<size_t>(cell)];
+    }
+  }
+};
 
 void write_best(int64_t k, Workspace& work, int32_t* labels, float* scores) {
   std::vector<ScoredLabel>& found = work.best.entries();
+  found.clear();
+  for (size_t i = 0; i < work.ids.size(); ++i) found.push_back({nan_to_lowest(work.scores[i]), work.ids[i]});
   const int64_t written = std::min(k, static_cast<int64_t>(found.size()));
   std::partial_sort(found.begin(), found.begin() + written, found.end(), better);
   for (int64_t r = 0; r < k; ++r) {
@@ -184,9 +266,8 @@ void write_best(int64_t k, Workspace& work, int32_t* labels, float* scores) {
   }
 }
 
-// Collects the candidates of each query, lets `finish(query, work)` score them again, and writes the best.
-template <typename Finish>
-void search(const Cells& cells, const CellQuery& query, int64_t n_labels, Finish finish, int32_t* out_labels,
+template <typename Rows>
+void search(const Cells& cells, const Rows& rows, int64_t n_labels, const CellQuery& query, int32_t* out_labels,
             float* out_scores, int64_t* out_scanned, int threads) {
   parallel_for(query.n, threads, [&](int64_t i) {
     static thread_local Workspace work;
@@ -194,28 +275,28 @@ void search(const Cells& cells, const CellQuery& query, int64_t n_labels, Finish
     work.marks.prepare(n_labels);
     BlockMaxima::prepare(kBlock, work.buffer);
     work.positions.resize(kBlock);
-    work.scores.resize(std::max<size_t>(kBlock, work.scores.size()));
+    work.bases.resize(std::max(work.bases.size(), static_cast<size_t>(cells.n_cells)));
+    work.scores.resize(std::max<size_t>(kBlock + kBlockRows, work.scores.size()));
     const float* one = query.queries + i * cells.width;
     work.query.round(one, cells.width);
-    out_scanned[i] = collect(cells, query, work);
+    out_scanned[i] = collect(cells, rows, query, work);
     work.marks.clear();
-    finish(one, work);
+    work.scores.resize(std::max(work.ids.size(), work.scores.size()));
+    rows.score(cells, one, work);
     write_best(query.k, work, out_labels + i * query.k, out_scores + i * query.k);
   });
 }
 
 }  // namespace
 
-void search_cells(const Cells& cells, const ExactRows& rows, const CellQuery& query, int32_t* out_labels,
+void search_cells(const Cells& cells, const LabelRows& rows, const CellQuery& query, int32_t* out_labels,
                   float* out_scores, int64_t* out_scanned, int threads) {
-  const auto finish = [&](const float* one, Workspace& work) { rescore(cells, rows, one, work); };
-  search(cells, query, rows.n_labels, finish, out_labels, out_scores, out_scanned, threads);
+  search(cells, ByLabel{rows}, rows.n_labels, query, out_labels, out_scores, out_scanned, threads);
 }
 
-void nearest_in_cells(const Cells& cells, const CellQuery& query, int32_t* out_positions, float* out_scores,
-                      int64_t* out_scanned, int threads) {
-  const auto finish = [](const float*, Workspace&) {};
-  search(cells, query, cells.starts[cells.n_cells], finish, out_positions, out_scores, out_scanned, threads);
+void nearest_in_cells(const Cells& cells, const EntryRows& rows, const CellQuery& query, int32_t* out_positions,
+                      float* out_scores, int64_t* out_scanned, int threads) {
+  search(cells, ByEntry{rows}, cells.starts[cells.n_cells], query, out_positions, out_scores, out_scanned, threads);
 }
 
 }  // namespace sparsenet

@@ -188,6 +188,9 @@ using above = int64_t(const float* scores, int64_t n, float threshold, int32_t* 
 // within 32 bits.
 using byte_scores = void(const int16_t* x, float factor, const int8_t* rows, const float* scales, int64_t width,
                          int64_t count, float* out);
+// out[32 b + i] = the sum of tables[g][code] over the groups of row i of block b; see codes.inl.h. `n_groups` is a
+// multiple of 4, and the caller keeps the sums within 16 bits.
+using code_scores = void(const uint8_t* tables, const uint8_t* blocks, int64_t n_groups, int64_t n_blocks, float* out);
 // Writes the maximum of each block of `block` scores; the last block may be shorter. NaN is ignored.
 using block_maxima = void(const float* scores, int64_t n, int64_t block, float* out);
 
@@ -243,6 +246,7 @@ using attend_row_gradient = void(const LastLinks& in, const float* weights, cons
   DO(sparse_dot)                      \
   DO(above)                           \
   DO(byte_scores)                     \
+  DO(code_scores)                     \
   DO(block_maxima)                    \
   DO(log2_of_one_plus)                \
   DO(ranker_forward)                  \

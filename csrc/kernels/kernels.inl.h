@@ -5,6 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
 
 #include "../core/prefetch.h"
 #include "kernel_table.h"
@@ -33,6 +38,8 @@ namespace {
 #include "topk.inl.h"
 //
 #include "bytes.inl.h"
+//
+#include "codes.inl.h"
 //
 #include "ranker.inl.h"
 //

@@ -121,7 +121,7 @@ def evaluate(given: SimpleNamespace) -> None:
 
     A recommender is measured on a later log of its users: P@1, and recall@k, nDCG@k, MRR@k, coverage@k and
     popularity bias, also @20. A model of a stream predicts each event of a later log, and learns it before the next:
-    MRR, recall@1 and recall@10 among all items.
+    MRR, recall@1 and recall@10 among all items. A link predictor also has AP and AUC against other targets.
     """
     from sparsenet.cli import (
         log_commands,
@@ -134,8 +134,8 @@ def evaluate(given: SimpleNamespace) -> None:
         text_sources,
     )
 
-    if models.is_stream_model(given.model):
-        usage.check_options("evaluate", given, "stream")
+    if kind := models.stream_kind(given.model):
+        usage.check_options("evaluate", given, kind)
         usage.check_log_format(given.format, "format")
         found = stream_commands.evaluate(given)
         words = stream_commands.describe_measures(found)
@@ -165,7 +165,8 @@ def predict(given: SimpleNamespace) -> None:
     """Predict the best labels of each point or text, in the order of the input and in constant memory.
 
     A recommender reads the name of a user on each line, baskets with --baskets, or a log of new users from a table.
-    Unknown users get the most popular items. A model of a stream reads the names of users, too.
+    Unknown users get the most popular items. A model of a stream reads the names of users, too. A link predictor reads
+    a table with the columns of sources and targets, and adds the probability of each link.
     """
     from sparsenet.cli import (
         log_commands,
@@ -179,8 +180,13 @@ def predict(given: SimpleNamespace) -> None:
     from sparsenet.data.errors import EmptyFileError
 
     try:
-        if models.is_stream_model(given.model):
-            usage.check_options("predict", given, "stream")
+        kind = models.stream_kind(given.model)
+        if kind == "links":
+            usage.check_options("predict", given, kind)
+            usage.check_log_format(given.input_format, "input_format")
+            answers = stream_commands.predict_links(given)
+        elif kind == "stream":
+            usage.check_options("predict", given, kind)
             if given.input_format not in ("auto", "lines"):
                 usage.refuse("input_format", "a model of a stream reads the name of a user on each line: leave it out")
             answers = stream_commands.predict(given)

@@ -19,10 +19,11 @@ OF_BLENDS = frozenset({"blend", "bare-blend"})
 OF_POINTS = frozenset({"points", "tree"}) | OF_NETWORKS | OF_BLENDS
 OF_LOGS = frozenset({"log"})
 OF_STREAMS = frozenset({"stream"})
+OF_EVENTS = OF_STREAMS | {"links"}
 OF_TABLES = frozenset({"table"})
 OF_CLASSIFIERS = OF_TEXT | OF_POINTS
 NOT_OF_STREAMS = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
-EVERY = NOT_OF_STREAMS | OF_STREAMS
+EVERY = NOT_OF_STREAMS | OF_EVENTS
 #: The methods for sparse points. The first one is the default.
 POINT_METHODS = ("blend", "network", "tree")
 NOUNS = {
@@ -30,6 +31,7 @@ NOUNS = {
     "tree": "tree",
     "log": "recommender",
     "stream": "model of a stream",
+    "links": "link predictor",
     "table": "model of a table",
 }
 
@@ -92,17 +94,17 @@ class CommandOption:
         if kind == "bare-blend" and "blend" in self.kinds:
             return "is for the network, which --no-network leaves out"
         reason = self.refusals.get(kind) or (
-            kind not in ("text", "log", "stream", "table") and self.refusals.get("points")
+            kind not in ("text", "log", "stream", "links", "table") and self.refusals.get("points")
         )
         if reason:
             return reason
-        if self.kinds == OF_STREAMS:
+        if self.kinds <= OF_EVENTS and kind not in OF_EVENTS:
             return "is for streams of events: --method next-item"
-        if self.kinds in (OF_LOGS, OF_LOGS | OF_STREAMS) and kind != "stream":
+        if self.kinds in (OF_LOGS, OF_LOGS | OF_STREAMS) and kind not in OF_EVENTS:
             return "is for logs of interactions, which train tells by --user and --item"
         if self.kinds == OF_TABLES:
             return "is for tables with mixed columns, which train tells by --target without --text"
-        if kind in ("log", "stream", "table"):
+        if kind in ("log", "stream", "links", "table"):
             return f"has no effect on a {NOUNS[kind]}: leave it out"
         methods = [method for method in POINT_METHODS if method in self.kinds]
         if kind == "text":

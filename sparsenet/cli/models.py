@@ -31,9 +31,9 @@ def is_log_model(path: Path) -> bool:
     return bool(storage.metadata(path).get("model") == Recommender.__name__)
 
 
-def is_stream_model(path: Path) -> bool:
-    """Return whether a directory contains a model of a stream; raise a ModelError if it contains no model."""
-    return bool(storage.metadata(path).get("model") == stream_commands.KIND)
+def stream_kind(path: Path) -> str | None:
+    """Return the kind of a model of a stream, "stream" or "links", else None; raise a ModelError without a model."""
+    return stream_commands.KINDS.get(storage.metadata(path).get("model"))
 
 
 def is_table_model(path: Path) -> bool:
@@ -45,7 +45,7 @@ def why_not_compressed(path: Path) -> str:
     """Explain why `compress` rejects a model of sparse points."""
     if is_log_model(path):
         return f"{path} is a recommender; only text models are compressed"
-    if is_stream_model(path):
+    if stream_kind(path):
         return f"{path} is a model of a stream; only text models are compressed"
     if is_table_model(path):
         return f"{path} is a model of a table; only text models are compressed"

@@ -13,6 +13,7 @@ from sparsenet.cli.command_option import (
     NOUNS,
     OF_BLENDS,
     OF_CLASSIFIERS,
+    OF_EVENTS,
     OF_LOGS,
     OF_NETWORKS,
     OF_POINTS,
@@ -68,7 +69,7 @@ _points: dict[str, Any] = {"panel": POINTS, "kinds": OF_POINTS}
 _text: dict[str, Any] = {"panel": TEXT, "kinds": OF_TEXT}
 _table: dict[str, Any] = {"panel": TABLES, "kinds": OF_TEXT, "refusals": NOT_FOR_POINTS}
 _labelled: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_TABLES}
-_delimited: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_LOGS | OF_STREAMS | OF_TABLES}
+_delimited: dict[str, Any] = _table | {"kinds": OF_TEXT | OF_LOGS | OF_EVENTS | OF_TABLES}
 _mixed: dict[str, Any] = {"panel": MIXED, "kinds": OF_TABLES}
 _log: dict[str, Any] = {"panel": LOGS, "kinds": OF_LOGS}
 _events: dict[str, Any] = {"panel": LOGS, "kinds": OF_LOGS | OF_STREAMS}
@@ -87,9 +88,7 @@ def table() -> tuple[CommandOption, ...]:
     return (
         # --- arguments ---
         path("data", "TRAIN", TRAIN_HELP, **_argument),
-        path(
-            "model", "MODEL", "Directory of a trained model.", commands=("evaluate", "predict", "compress"), **_argument
-        ),
+        path("model", "MODEL", "Directory of a trained model.", commands=READING[1:], **_argument),
         path("model", "[MODEL]", "Directory of a trained model.", commands=("info",), argument=True, kinds=EVERY),
         path("data", "TEST", "Labelled data, in any format that train reads.", commands=("evaluate",), **_argument),
         path(
@@ -124,7 +123,7 @@ def table() -> tuple[CommandOption, ...]:
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
             default="1,3,5", check=check.ranks, kinds=NOT_OF_STREAMS,
         ),
-        number("k", 1, MAX_INT, "Number of labels per answer.", commands=("predict",), default=5, kinds=EVERY),
+        number("k", 1, MAX_INT, "Labels per answer.", commands=("predict",), default=5, kinds=EVERY - {"links"}),
         *(
             CommandOption(
                 "format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS), kinds=EVERY
@@ -260,7 +259,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "decimal", "MARK", "Decimal mark of numbers in CSV or TSV: '.' or ','.", shown="a point",
-            commands=READING[:3], check=one_of(".", ","), **_delimited | {"kinds": OF_LOGS | OF_STREAMS | OF_TABLES},
+            commands=READING[:3], check=one_of(".", ","), **_delimited | {"kinds": OF_LOGS | OF_EVENTS | OF_TABLES},
         ),
         # --- logs of interactions ---
         CommandOption(
@@ -301,7 +300,7 @@ def table() -> tuple[CommandOption, ...]:
             **_log,
         ),
         # --- streams of events ---
-        flag("sort", "Sort the events by time.", commands=("train", "evaluate"), default=False, **_stream),
+        flag("sort", "Sort the events by time.", commands=READING[:2], default=False, panel=STREAMS, kinds=OF_EVENTS),
         number("history", 1, 48, "Distinct items remembered of each user.", shown="20", sets="history", **_stream),
         number("refresh", 1, MAX_INT, "Learn from a state up to N events old.", shown="1", sets="refresh", **_stream),
         flag("mutual", "Users and items are the same things.", default=None, sets="mutual", **_stream),

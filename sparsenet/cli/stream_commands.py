@@ -1,7 +1,8 @@
-"""Training, evaluation and prediction of `NextItem`: streams of events on the command line."""
+"""Models of streams of events on the command line: training of `NextItem`, evaluation and prediction of all."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from sparsenet import storage
 from sparsenet.cli import log_commands
 from sparsenet.cli.log_commands import answer_line, columns_of, file_of, grouped, is_by_position, read_name
 from sparsenet.cli.reporting import SkippedLines, count, memory_for
+from sparsenet.cli.results import ESCAPES
 from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
 from sparsenet.core.memory import in_words
 from sparsenet.data.blocks import line_blocks
@@ -22,6 +24,8 @@ from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
 from sparsenet.estimators.loading import class_of_wing, load
 
 KIND = "NextItem"
+#: The kinds of model in the option table, by class.
+KINDS = {KIND: "stream", "TemporalLinkPredictor": "links"}
 #: What models of streams count: attributes such as `n_users_`.
 SIZES = ("users", "items", "nodes", "events")
 
@@ -60,13 +64,14 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     """Predict each event of a later log, then learn it; the saved model does not change."""
     model, started = _load(given), time.perf_counter()
     before = model.n_events_
-    found = model.score(given.data, sort=given.sort, **file_of(given))
+    found = model.score(os.fspath(given.data), sort=given.sort, **file_of(given))
     return {**found, "events": model.n_events_ - before, "seconds": time.perf_counter() - started}
 
 
 def describe_measures(scores: Mapping[str, Any]) -> str:
     """Lay out measures in percent, in one line, and their number of events."""
-    measures = "  ".join(f"{name} {100 * scores[name]:.2f}" for name in ("MRR", "recall@1", "recall@10"))
+    named = {name: value for name, value in scores.items() if name not in ("events", "seconds")}
+    measures = "  ".join(f"{name} {100 * value:.2f}" for name, value in named.items())
     if "events" not in scores:
         return measures
     return f"{measures}\n{count(scores['events'], 'event')} in {scores['seconds']:.2f} s"
@@ -85,8 +90,22 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
     skipped.report(given.data, "they are blank")
 
 
+def predict_links(given: SimpleNamespace) -> Iterator[str]:
+    """Yield the source, the target and the probability of each row of a table, after the last event learnt."""
+    model = load(given.model).set_params(n_jobs=given.threads)
+    links = model.predict_log(os.fspath(given.data), **file_of(given, "input_format"))
+    for source, target, probability in zip(*(links[name].tolist() for name in links), strict=True):
+        if given.format == "jsonl":
+            found = {"source": source, "target": target, "probability": float(f"{probability:.6g}")}
+            yield json.dumps(found) + "\n"
+        else:
+            names = (str(name).translate(ESCAPES) for name in (source, target))
+            yield "\t".join(names) + f":{probability:.6g}\n"
+
+
 def _load(given: SimpleNamespace) -> Any:
-    return load(given.model).set_params(n_jobs=given.threads, output="arrays")
+    model = load(given.model).set_params(n_jobs=given.threads)
+    return model.set_params(output="arrays") if "output" in model.get_params() else model
 
 
 def about(model: Any, path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,8 +34,32 @@ class Session(Protocol):
         """
 
 
+class Machine(NamedTuple):
+    """A machine whose workers have run tasks.
+
+    Attributes
+    ----------
+    host : its name.
+    is_own : whether it is the machine of this process.
+    n_workers : processes there that have run a task.
+    available : bytes of memory that were available before the first one.
+    """
+
+    host: str
+    is_own: bool
+    n_workers: int
+    available: int
+
+
 class TaskRunner(Protocol):
     """Where tasks run."""
+
+    @property
+    def n_workers(self) -> int:
+        """Return the number of tasks that run at the same time."""
+
+    def machines(self) -> list[Machine] | None:
+        """Return the machines whose workers have run tasks; None if tasks run in this process."""
 
     def session(self) -> AbstractContextManager[Session]:
         """Open a session; its shared arrays are gone at its end."""
@@ -64,10 +88,16 @@ class _HereSession:
 class Here:
     """Run tasks in this process; arrays stay where they are."""
 
+    n_workers = 1
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Open a session."""
         yield _HereSession()
+
+    def machines(self) -> list[Machine] | None:
+        """Return None: tasks run in this process."""
+        return None
 
     def task_threads(self, threads: int) -> int:
         """Return the threads of each task: all, since one task runs at a time."""

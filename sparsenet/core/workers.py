@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import contextmanager
 from functools import cache
@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import sparsenet
 from sparsenet import kernels
+from sparsenet.core.machine import available_memory
 from sparsenet.core.scratch import SHARED, FolderScratch, unmap_deleted
-from sparsenet.core.tasks import HERE, OnDone, Session, TaskRunner
-from sparsenet.core.validation import real
+from sparsenet.core.tasks import HERE, Machine, OnDone, Session, TaskRunner
+from sparsenet.core.validation import integer, optional, real
 
 #: A task whose worker was lost is sent again up to this many times.
 MAX_RESENDS = 3
@@ -28,6 +29,8 @@ MAX_RESENDS = 3
 GRACE = 10.0
 #: Maximum seconds for `Workers.timeout`.
 MAX_TIMEOUT = 1e9
+#: Maximum for `Workers.n_workers`, and the number of workers of an executor that does not tell it.
+MAX_WORKERS, UNKNOWN_WORKERS = 1 << 20, 16
 
 
 class Workers:
@@ -43,6 +46,9 @@ class Workers:
         for temporary files. Everything is deleted at the end.
     timeout : float
         TimeoutError if no task ends for this many seconds.
+    n_workers : int, optional
+        Number of workers. A network has as many tasks a step, up to 16. Pools of processes, threads and MPI tell it;
+        for other executors, the default is 16.
 
     Examples
     --------
@@ -61,6 +67,7 @@ class Workers:
         *,
         scratch: str | os.PathLike[str] | None = None,
         timeout: float = 3600.0,
+        n_workers: int | None = None,
     ) -> None:
         if hasattr(executor, "get_executor"):
             raise ValueError("executor is a Dask client: pass client.get_executor()")
@@ -74,6 +81,7 @@ class Workers:
             raise ValueError(f"scratch must be a directory that all workers share, got {scratch!r}")
         self.scratch = os.fspath(scratch)
         self.timeout = real("timeout", timeout, 0, MAX_TIMEOUT, open_low=True)
+        self.n_workers: int | None = optional(integer, "n_workers", n_workers, 1, MAX_WORKERS)
 
 
 @contextmanager
@@ -101,6 +109,19 @@ class _Pool:
         self._make = None if hasattr(given, "submit") else given
         self._executor: Executor = given if self._make is None else _made(self._make)  # type: ignore[assignment]
         self._is_idle = True
+        self._machines: dict[str, Machine] = {}
+
+    def machines(self) -> list[Machine] | None:
+        """Return the machines whose workers have run tasks."""
+        return list(self._machines.values())
+
+    def count(self, workers: Collection[_About]) -> None:
+        """Count the workers of a run by machine; the run with the most workers counts, since pools replace them."""
+        by_host = Counter(worker.host for worker in workers)
+        for worker in workers:
+            is_own, host = worker.host == _about().host, worker.host
+            before = self._machines.get(host, Machine(host, is_own, 0, worker.available))
+            self._machines[host] = before._replace(n_workers=max(before.n_workers, by_host[host]))
 
     @contextmanager
     def session(self) -> Iterator[Session]:
@@ -111,6 +132,11 @@ class _Pool:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
             unmap_deleted()  # where the workers are threads of this process
+
+    @property
+    def n_workers(self) -> int:
+        """Return the number of workers."""
+        return self.workers.n_workers or int(getattr(self._executor, "_max_workers", UNKNOWN_WORKERS))
 
     def task_threads(self, threads: int) -> int:
         """Return the threads of each task."""
@@ -180,6 +206,7 @@ class _PoolSession:
         """Run tasks; send the tasks of lost workers again."""
         tasks = _Tasks(self._pool, self.scratch, function, arguments)
         found: list[Any] = [None] * len(arguments)
+        workers: dict[tuple[str, int], _About] = {}
         try:
             tasks.send(range(len(arguments)))
             while tasks.unfinished:
@@ -187,13 +214,17 @@ class _PoolSession:
                 lost = _lost(future)
                 if lost is not None:
                     tasks.send_again(at, lost)
+                    workers.clear()
                     continue
-                found[at] = future.result().value_from(_about())
+                outcome = future.result()
+                found[at] = outcome.value_from(_about())
+                workers[outcome.about.host, outcome.about.process] = outcome.about
                 if on_done is not None:
                     on_done(at, found[at])
         except BaseException:
             self._pool.stop(list(tasks.unfinished), self.scratch.folder)
             raise
+        self._pool.count(workers.values())
         return found
 
 
@@ -280,12 +311,14 @@ class _Outcome(NamedTuple):
 
 
 class _About(NamedTuple):
-    """Facts that the bits of results depend on, and the host."""
+    """Facts that the bits of results depend on, host and process, and the memory available before its first task."""
 
     version: str
     backend: str
     isa: str
     host: str
+    process: int
+    available: int
 
     def __str__(self) -> str:
         return f"sparsenet {self.version} ({self.backend} kernels, {self.isa or 'no'} instruction set)"
@@ -295,7 +328,7 @@ class _About(NamedTuple):
 def _about() -> _About:
     backend = kernels.backend()
     isa = kernels.isa_used() if backend == "native" else ""
-    return _About(sparsenet.__version__, backend, isa, os.uname().nodename)
+    return _About(sparsenet.__version__, backend, isa, os.uname().nodename, os.getpid(), available_memory())
 
 
 def _call(function: Callable[..., Any], scratch: FolderScratch, arguments: tuple[Any, ...]) -> _Outcome:

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.memory import arrays_of
 from sparsenet.core.seeds import run_seed
-from sparsenet.core.validation import check_features
+from sparsenet.core.validation import check_features, n_jobs
+from sparsenet.core.workers import task_runner
 from sparsenet.engines.network import network_arrays, onnx_graph, sizing
 from sparsenet.engines.network.building import check_n_features
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit, fit, fit_first, fit_more
@@ -236,6 +237,7 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        executor: Any = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on X and y from scratch.
@@ -262,6 +264,11 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
             Ctrl-C; needs an integer `random_state`.
         resume : bool
             Continue from `checkpoint`, if it exists. The result equals an uninterrupted run, bit for bit.
+        executor : concurrent.futures.Executor, function that returns one, or Workers, optional
+            Trains the labels on the workers of this executor, such as processes or a Dask cluster. The model is the
+            same for any number of workers, bit for bit, and equal to that of this process up to rounding. Each task
+            has one thread, or `n_jobs` threads if that is a number. It needs the loss ``"bce"`` and a sampler other
+            than ``"lsh"``, and has no `time_budget`.
         cache : directory, optional
             Stores the points there once, in about 6 bytes a number, and reads them from there, so that they need not
             fit into memory. The model is the same. X may then also be an iterable of batches ``(X, y)``.
@@ -270,7 +277,9 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
         seed = run_seed(self.random_state, checkpoint, resume=resume)
         if resume and checkpoint is not None:
             checkpoints.check_classifier(checkpoint, network_arrays.KIND)
-        with all_or_nothing(self):
+        if executor is not None:
+            options.check_sharded()
+        with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
             X, y = training_points(X, y, cache=cache, verbose=options.verbose)
             shared = arrays_of(X, y, *(validation if isinstance(validation, tuple | list) else ()))
             X = checked_points(self, X)
@@ -280,6 +289,7 @@ class ExtremeClassifier(SavingMixin, NetworkAnswersMixin, ClassifierMixin, BaseE
             scaling, features = scaled(X, labels, options.normalize, some_label=True, names=feature_names(self), **how)
             how |= {"target": target, "scaling": scaling, "seen": LabelStats.empty(X, scaling, labels.width)}
             how |= {"checkpoint": checkpoint, "resume": resume, "shared": shared, "started": started}
+            how["runner"] = None if executor is None else runner
             given = given_validation(self, validation, scaling, target)
             points = features, labels
             del X, features, labels  # which may be copies, and are not needed again

@@ -66,7 +66,8 @@ class TreeClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator):
         empty ones; otherwise rows.
     memory_limit : int, str or None
         Memory for training in bytes, or text such as ``"8GB"``; None: the available memory. Training stops before it
-        takes more: at the start, or before a level of the tree, whose size is estimated from its first nodes.
+        takes more: at the start, or before a level of the tree, whose size is estimated from its first nodes. With an
+        executor, the limit holds for each machine.
     n_jobs : int or None
         Threads; None or -1: all available to this process, or OMP_NUM_THREADS; -2: all but one, and so on. The result
         does not depend on it.

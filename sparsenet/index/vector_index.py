@@ -80,6 +80,17 @@ def lowest_effort(find: Callable[[int], I32], max_effort: int, exact: I32, recal
     return CalibratedEffort(high, share)
 
 
+def fewest_candidates(find: Callable[[int], I32], most: int, exact: I32, recall: float) -> int:
+    """Find how many candidates must be scored exactly, in powers of two times k, at most `most`.
+
+    Half of the share that may be missed is left to the cells: ``find(n_candidates)`` searches all of them.
+    """
+    n_candidates = int(exact.shape[1])
+    while n_candidates < most and share_found(exact, find(n_candidates)) < (1 + recall) / 2:
+        n_candidates *= 2
+    return min(n_candidates, most)
+
+
 def share_found(exact: I32, found: I32) -> float:
     """Return the share of the ids in `exact` (n, k) that `found` (n, c) contains.
 

@@ -90,7 +90,7 @@ def choose(options: Sequence[Option], score: Callable[[Any], F64], rule: Rule) -
 def climb(options: Iterable[Option], score: Callable[[Any], F64], rule: Rule) -> Decision:
     """Choose among options of growing size: keep the last one before an option that is not better.
 
-    Options after that are not made, if `options` is a generator.
+    Each option is scored once. Options after the last one are not made, if `options` is a generator.
 
     Examples
     --------
@@ -101,12 +101,15 @@ def climb(options: Iterable[Option], score: Callable[[Any], F64], rule: Rule) ->
     (20, ('10', '20', '40'))
     """
     seen: list[Option] = []
-    for option in options:
+    scores: list[F64] = []
+    for at, option in enumerate(options):
         seen.append(option)
-        found = choose(seen[-2:], score, rule)
-        if found.value is not option.value:
+        scores.append(score(option.value))
+        last = range(max(at - 1, 0), at + 1)
+        found = choose([Option(seen[each].name, each) for each in last], scores.__getitem__, rule)
+        if found.value != at:
             break
-    return found._replace(options=tuple(option.name for option in seen))
+    return found._replace(value=seen[found.value].value, options=tuple(option.name for option in seen))
 
 
 class _Gain(NamedTuple):

@@ -50,6 +50,11 @@ class EventLog:
     def __len__(self) -> int:
         return len(self.users)
 
+    def part(self, first: int, end: int) -> EventLog:
+        """Return some of the events, with all names."""
+        parts: Any = {name: getattr(self, name)[first:end] for name in ("users", "items", "times", "rows")}
+        return replace(self, **parts)
+
     def mutual(self) -> EventLog:
         """Return the log with one set of names for users and items."""
         if len(self) and self.user_names.dtype != self.item_names.dtype:
@@ -98,6 +103,18 @@ def read_events(
         order = np.argsort(times, kind="stable") if sort else order
         _check_order(frame, columns.time, times, order, newest, sort=sort)
     return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order)
+
+
+def read_links(log: Any, columns: LogColumns, file: LogFile) -> dict[str, NDArray[Any]]:
+    """Read the names of the two ends of links, by argument; the log needs no other columns."""
+    columns = replace(columns, time=None, weight=None, features=())
+    frame = log_frame(as_table(log), columns, columns.like_training(log, file), "log")
+    found = {}
+    for argument, column in columns.found_in(frame).names().items():
+        if column is not None:
+            codes, names = encode_names(frame, column)
+            found[argument] = names[codes]
+    return found
 
 
 def _check_order(frame: Frame, column: str, times: F64, order: I64, newest: float | None, *, sort: bool) -> None:

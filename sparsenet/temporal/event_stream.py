@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
+
+from sparsenet.engines.network.training.interrupts import deferred_interrupt
 
 
 class EventStream(ABC):
@@ -16,6 +20,14 @@ class EventStream(ABC):
 
     def __init__(self) -> None:
         self.lock, self.writing = RLock(), RLock()
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Hold `lock`, and let Ctrl-C wait for the end."""
+        with self.lock, deferred_interrupt() as interrupted:
+            yield
+        if interrupted.is_set():
+            raise KeyboardInterrupt
 
     @abstractmethod
     def _position(self) -> tuple[float, float]:

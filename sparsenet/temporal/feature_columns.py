@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,7 +14,7 @@ from sparsenet.core.validation import first_unusable
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.columns.category_column import CategoryColumn
 from sparsenet.features.columns.cell_numbers import are_numbers, is_code, numbers_in
-from sparsenet.features.columns.cells import Cells
+from sparsenet.features.columns.cells import Cells, shown
 from sparsenet.features.columns.column_encoder import ColumnEncoder
 from sparsenet.features.columns.column_types import ColumnProfile
 from sparsenet.features.columns.encoder_arrays import pack, unpack
@@ -40,7 +41,10 @@ class FeatureColumns:
 
     @classmethod
     def learn(cls, frame: Frame, names: Sequence[str]) -> Self:
-        """Learn columns of a frame: of numbers if all cells are numbers, otherwise of categories."""
+        """Learn columns of a frame: of numbers if all cells are numbers, otherwise of categories.
+
+        Warns of a column with numbers and other cells.
+        """
         return cls(tuple(_learnt(Cells.of(frame, name)) for name in names))
 
     @property
@@ -78,7 +82,18 @@ def _learnt(cells: Cells) -> ColumnEncoder:
     summary = ColumnProfile.of(cells).summary("numbers" if is_number else "categories")
     if is_number:
         return NumberColumn.learn(cells, summary, is_strict=True)
+    _warn_of_numbers(cells)
     return CategoryColumn.learn(cells, summary)
+
+
+def _warn_of_numbers(cells: Cells) -> None:
+    """Warn of a cell that turns a column with numbers into categories."""
+    numbers, strays = numbers_in(cells)
+    if len(strays) and not np.isnan(numbers).all():
+        row = int(strays[0])
+        problem = f"column {cells.name!r} holds {shown(cells.values[row])!r}, and numbers in other rows"
+        why = "so its cells are categories: if they are amounts, correct the cell"
+        warnings.warn(str(cells.error(f"{problem}, {why}", row)), UserWarning, stacklevel=6)
 
 
 def _width(column: ColumnEncoder) -> int:

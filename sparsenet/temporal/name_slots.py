@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.kernels.types import F64, I32, Bools
+from sparsenet.kernels.types import F64, I32, I64, Bools
 
-#: One in this many names is removed when there are too many.
-_REMOVED = 8
 KINDS = {True: "strings", False: "whole numbers"}
+
+
+def n_removed(n: int) -> int:
+    """Return how many of `n` names are removed when there is no room: an eighth, at least one."""
+    return max(1, n // 8)
 
 
 class NameSlots:
@@ -83,7 +86,7 @@ class NameSlots:
         """Return a mask of an eighth of the names, at least one: those whose last event is the oldest."""
         used = np.flatnonzero([name is not None for name in self.names])
         mask = np.zeros(len(last), bool)
-        mask[used[np.argsort(last[used], kind="stable")[: max(1, len(used) // _REMOVED)]]] = True
+        mask[used[np.argsort(last[used], kind="stable")[: n_removed(len(used))]]] = True
         return mask
 
 
@@ -94,14 +97,18 @@ class NamedEvents:
         self.slots, self._names, self._codes, self._most = slots, names, codes, most
         self._known = slots.find(names)
 
-    def until_full(self, first: int, end: int) -> int:
-        """Return how many events from `first` on, before `end`, find a slot for each name."""
+    def first_events(self, first: int, end: int) -> I64:
+        """Return the first event of each new name among some events, counted from `first`, ascending."""
         codes = self._codes[first:end]
         flat = codes.ravel()
         places = np.flatnonzero(self._known[flat] < 0)
-        distinct, firsts = np.unique(flat[places], return_index=True)
-        room = self._most - len(self.slots)
-        return len(codes) if len(distinct) <= room else int(places[np.sort(firsts)[room]]) // codes.shape[1]
+        firsts: I64 = places[np.unique(flat[places], return_index=True)[1]]
+        return np.sort(firsts) // codes.shape[1]
+
+    def until_full(self, first: int, end: int) -> int:
+        """Return how many events from `first` on, before `end`, find a slot for each name."""
+        firsts, room = self.first_events(first, end), self._most - len(self.slots)
+        return min(end, len(self._codes)) - first if len(firsts) <= room else int(firsts[room])
 
     def is_full_at(self, event: int) -> bool:
         """Return whether an event has more new names than there are free slots."""

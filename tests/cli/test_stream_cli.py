@@ -87,7 +87,63 @@ def test_describes_a_link_predictor(tmp_path: Path) -> None:
     assert status == 0
     assert "TemporalLinkPredictor" in shown
     assert "4 nodes, 3 events" in shown
-    assert run("evaluate", tmp_path / "links", tmp_path / "none.csv")[0] == 1
+
+
+@pytest.fixture(scope="module")
+def links(folder: Path) -> Path:
+    model = TemporalLinkPredictor(memory=8, random_state=0, n_jobs=1)
+    model.fit(folder / "edits.csv", source="who", target="page").save(folder / "links")
+    return folder / "links"
+
+
+def test_evaluates_a_link_predictor(links: Path, folder: Path) -> None:
+    status, shown, _ = run("evaluate", links, folder / "later.csv", "--json")
+    found: dict[str, Any] = json.loads(shown)
+    assert (status, found.pop("events"), found.pop("seconds") >= 0) == (0, 200, True)
+    assert found == TemporalLinkPredictor.load(links).score(folder / "later.csv")
+    status, shown, _ = run("evaluate", links, folder / "later.csv")
+    assert f"AP historical {100 * found['AP historical']:.2f}" in shown
+    assert "200 events in" in shown
+
+
+def test_predicts_the_links_of_a_table(links: Path, folder: Path) -> None:
+    (folder / "pairs.csv").write_text("page,who\np03,u07\np04,nobody\n")
+    status, shown, _ = run("predict", links, folder / "pairs.csv")
+    assert status == 0
+    wanted = TemporalLinkPredictor.load(links).predict_proba(["u07", "nobody"], ["p03", "p04"])
+    assert shown == f"u07\tp03:{wanted[0]:.6g}\nnobody\tp04:{wanted[1]:.6g}\n"
+    content = (folder / "pairs.csv").read_bytes()
+    status, shown, _ = run("predict", links, "-", "--input-format", "csv", "--format", "jsonl", stdin=content)
+    first = {"source": "u07", "target": "p03", "probability": float(f"{wanted[0]:.6g}")}
+    assert (status, json.loads(shown.splitlines()[0])) == (0, first)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("who,page,time\nu01,p01,5\n", "later.csv, line 2: the time 5 in column 'time' is before 799"),
+        ("who,page,time\nu01,p01,800\nu01,,801\n", "later.csv, line 3: column 'page' is empty"),
+        ("who,time\nu01,800\n", "later.csv: target='page' is not a column"),
+        ("who,page,time\nu01,p01,soon\n", "later.csv, line 2: column 'time' holds 'soon'"),
+    ],
+)
+def test_names_what_is_wrong_with_a_log(links: Path, tmp_path: Path, table: str, message: str) -> None:
+    (tmp_path / "later.csv").write_text(table)
+    status, _, said = run("evaluate", links, tmp_path / "later.csv")
+    assert status == 1
+    assert message in said
+    if "800" in table:
+        status, _, said = run("predict", links, tmp_path / "later.csv")
+        assert (status, message in said) == (1, True)
+
+
+def test_refuses_options_without_effect_on_a_link_predictor(links: Path, folder: Path) -> None:
+    for options, message in (
+        (["--k", "3"], "has no effect on a link predictor"),
+        (["--input-format", "lines"], "lines is not for logs"),
+    ):
+        status, _, said = run("predict", links, folder / "later.csv", *options)
+        assert (status, message in " ".join(said.split())) == (2, True)
 
 
 def test_sorts_and_sets_options(folder: Path) -> None:

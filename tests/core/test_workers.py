@@ -139,6 +139,7 @@ class DaskClient:
         (DaskClient(), {}, r"pass client.get_executor\(\)"),
         (processes, {"scratch": "/nowhere"}, "scratch must be a directory"),
         (processes, {"timeout": 0}, "timeout must be a number in"),
+        (processes, {"n_workers": 0}, "n_workers must be"),
     ],
 )
 def test_rejects_bad_settings(executor, settings, message):

@@ -11,6 +11,7 @@ import pytest
 
 from sparsenet import Workers
 from tests.support import pool_tasks
+from tests.support.same_networks import assert_same_network, network, on_threads
 from tests.support.same_trees import assert_same_tree, many_tasks, tree
 
 distributed = pytest.importorskip("distributed")
@@ -40,27 +41,48 @@ def test_a_tree_is_the_same(client, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_network_is_the_same(client, tmp_path):
+    found = network(executor=Workers(client.get_executor(), scratch=tmp_path, n_workers=2))
+    assert_same_network(found, on_threads(1))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 4, 8])
-def test_a_tree_is_the_same_with_other_workers(n):
+def test_models_are_the_same_with_other_workers(n):
     with client_of(n) as client:
         assert_same_tree(tree(executor=client.get_executor()), tree())
+        assert_same_network(network(executor=client.get_executor()), on_threads(1))
 
 
-def test_a_tree_is_the_same_if_a_worker_is_killed(client, tmp_path):
+@contextmanager
+def killed(client, folder, file):
+    """Kill a worker as soon as a file is in the folder of the run."""
+
     def kill() -> None:
-        while not list(tmp_path.glob("*/machines0")):
+        while not list(folder.glob(f"*/{file}")):
             time.sleep(0.005)
         os.kill(pids[0], signal.SIGKILL)
 
     pids = sorted(client.run(os.getpid).values())
     killer = threading.Thread(target=kill)
     killer.start()
-    found = tree(executor=Workers(client.get_executor(), scratch=tmp_path, timeout=60))
+    yield Workers(client.get_executor(), scratch=folder, timeout=60, n_workers=2)
     killer.join()
-    assert_same_tree(found, tree())
     client.wait_for_workers(2, timeout=60)
     assert pids[0] not in client.run(os.getpid).values()
+
+
+def test_a_tree_is_the_same_if_a_worker_is_killed(client, tmp_path):
+    with killed(client, tmp_path, "machines0") as workers:
+        found = tree(executor=workers)
+    assert_same_tree(found, tree())
+
+
+def test_a_network_is_the_same_if_a_worker_is_killed(client, tmp_path):
+    with killed(client, tmp_path, "steps*.2.records0") as workers:
+        found = network({"epochs": 4}, executor=workers)
+    assert_same_network(found, on_threads(1, {"epochs": 4}))
 
 
 def test_the_error_of_a_task_has_its_traceback(client, tmp_path):

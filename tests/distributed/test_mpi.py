@@ -13,17 +13,20 @@ PROGRAM = """
 import sys
 from mpi4py.futures import MPIPoolExecutor
 from sparsenet import Workers
+from tests.support.same_networks import assert_same_network, network, on_threads
 from tests.support.same_trees import assert_same_tree, tree
 
 if __name__ == "__main__":
     with MPIPoolExecutor() as pool:
-        assert_same_tree(tree(executor=Workers(pool, scratch=sys.argv[1], timeout=300)), tree())
+        workers = Workers(pool, scratch=sys.argv[1], timeout=300)
+        assert_same_tree(tree(executor=workers), tree())
+        assert_same_network(network(executor=workers), on_threads(1))
     print("the same")
 """
 
 
 @pytest.mark.parametrize("n", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 4, 8))])
-def test_a_tree_is_the_same(tmp_path, n):
+def test_models_are_the_same(tmp_path, n):
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "scratch").mkdir()
     launcher = Path(sys.executable).with_name("mpiexec")

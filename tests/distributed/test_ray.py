@@ -6,6 +6,7 @@ import pytest
 
 from sparsenet import Workers
 from tests.support import pool_tasks
+from tests.support.same_networks import assert_same_network, network, on_threads
 from tests.support.same_trees import assert_same_tree, many_tasks, tree
 
 ray = pytest.importorskip("ray")
@@ -34,12 +35,19 @@ def test_a_tree_is_the_same(executor, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_network_is_the_same(executor, tmp_path):
+    found = network(executor=Workers(executor, scratch=tmp_path, n_workers=2))
+    assert_same_network(found, on_threads(1))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 4, 8])
-def test_a_tree_is_the_same_with_other_workers(executor, n):
+def test_models_are_the_same_with_other_workers(executor, n):
     from sparsenet.distributed import RayExecutor
 
     assert_same_tree(tree(executor=RayExecutor(num_cpus=8 / n)), tree())
+    assert_same_network(network(executor=RayExecutor(num_cpus=8 / n)), on_threads(1))
 
 
 def test_sends_the_tasks_of_a_lost_worker_again(executor, tmp_path):

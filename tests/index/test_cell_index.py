@@ -25,7 +25,7 @@ def built(examples=None, threads=1, **settings):
 
 
 def test_all_cells_give_the_exact_best_labels():
-    index = built()
+    index = built(n_candidates=N_LABELS)
     labels, scores = index.topk(QUERIES, WEIGHT, BIAS, 5, index.max_effort)
     exact, best = exact_topk(QUERIES, WEIGHT, BIAS, 5, 1)
     np.testing.assert_array_equal(labels, exact)
@@ -33,9 +33,16 @@ def test_all_cells_give_the_exact_best_labels():
 
 
 def test_few_cells_find_most_labels_and_scan_few():
-    labels, _, scanned = built(n_candidates=20).search(QUERIES, WEIGHT, BIAS, 1, 20)
+    labels, _, scanned = built(n_candidates=60).search(QUERIES, WEIGHT, BIAS, 1, 20)
     assert share_found(exact_topk(QUERIES, WEIGHT, BIAS, 1, 1)[0], labels) > 0.95
     assert scanned.mean() < 0.4 * N_LABELS
+
+
+def test_codes_find_most_of_the_best_labels():
+    index, exact = built(), exact_topk(QUERIES, WEIGHT, BIAS, 1, 1)[0]
+    index.calibrate_candidates(QUERIES, WEIGHT, BIAS, exact, 0.96)
+    assert share_found(exact, index.topk(QUERIES, WEIGHT, BIAS, 1, index.max_effort)[0]) >= 0.98
+    assert index.n_candidates <= 0.2 * N_LABELS
 
 
 def test_results_do_not_depend_on_threads():
@@ -59,7 +66,7 @@ def test_cells_list_the_labels_seen_there():
 
 
 def test_updated_rows_are_found_like_after_a_rebuild():
-    index, weight, bias = built(), WEIGHT.copy(), BIAS.copy()
+    index, weight, bias = built(n_candidates=N_LABELS), WEIGHT.copy(), BIAS.copy()
     rows = np.array([7, 500, 3])
     weight[rows], bias[rows] = -weight[rows], 3
     index.update(weight, bias, rows)
@@ -69,7 +76,7 @@ def test_updated_rows_are_found_like_after_a_rebuild():
 
 
 def test_new_labels_are_inserted():
-    index = built()
+    index = built(n_candidates=50)
     weight, bias = np.concatenate((WEIGHT, 2 * WEIGHT[:2])), np.append(BIAS, [9, 9]).astype(np.float32)
     index.update(weight, bias, np.array([N_LABELS, N_LABELS + 1]))
     assert index.topk(WEIGHT[:2], weight, bias, 1, 1)[0][:, 0].tolist() == [N_LABELS, N_LABELS + 1]
@@ -83,7 +90,7 @@ def test_more_cells_are_scanned_until_there_are_k_labels():
 
 
 def test_calibration_finds_the_lowest_effort():
-    index, exact = built(n_candidates=20), exact_topk(QUERIES, WEIGHT, BIAS, 3, 1)[0]
+    index, exact = built(n_candidates=100), exact_topk(QUERIES, WEIGHT, BIAS, 3, 1)[0]
     found = calibrate(index, QUERIES, WEIGHT, BIAS, exact, 0.9)
     assert found.recall == share_found(exact, index.topk(QUERIES, WEIGHT, BIAS, 3, found.effort)[0]) >= 0.9
     assert share_found(exact, index.topk(QUERIES, WEIGHT, BIAS, 3, found.effort - 1)[0]) < 0.9
@@ -122,7 +129,7 @@ def test_kmeans_repeats_vectors_if_they_are_fewer_than_cells():
 
 def test_zero_and_unusable_queries_get_the_best_biases():
     queries = np.zeros((2, WIDTH), np.float32)
-    labels = built().topk(queries, WEIGHT, BIAS, 1, 200)[0]
+    labels = built(n_candidates=60).topk(queries, WEIGHT, BIAS, 1, 200)[0]
     best = int(np.argmax(BIAS))
     np.testing.assert_array_equal(labels, [[best]] * 2)
     queries[1, 3] = np.nan

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sparsenet.selection.choose import Option, Rule, choose
+from sparsenet.selection.choose import Option, Rule, choose, climb
 
 N = 400
 
@@ -81,3 +81,11 @@ def test_each_option_is_scored_once():
     asked = []
     choose([Option(str(i), i) for i in range(3)], lambda i: asked.append(i) or np.zeros(9), Rule("P@1"))
     assert asked == [0, 1, 2]
+
+
+def test_climbing_scores_each_option_once():
+    asked = []
+    found = climb(
+        [Option(str(i), i) for i in range(4)], lambda i: asked.append(i) or np.full(9, min(i, 2)), Rule("P@1")
+    )
+    assert (found.value, asked) == (2, [0, 1, 2, 3])

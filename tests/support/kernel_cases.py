@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.support.kernel_calls import N_FEATURES, Arguments, Array, Call, Shape, csr, normal, pick, whole, wide_batch
 
@@ -236,13 +237,15 @@ def wide_scores(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
 
 
 def search_cells(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
-    # Bytes are small integers and scales powers of two, so sums are exact, and ties are frequent.
+    # Queries are small integers and scales powers of two, so sums are exact, and ties are frequent.
     n, width, n_labels, n_cells = shape.n, shape.width, shape.labels, 7
     weight, bias = whole(rng, n_labels, width), whole(rng, n_labels)
     cells = [np.flatnonzero(np.arange(n_labels) % n_cells == c) for c in range(n_cells)]
     cells = [np.unique(np.append(own, rng.integers(0, max(n_labels, 1), 3 * (n_labels > 0)))) for own in cells]
     cells[3] = cells[3][:0] if n_labels > 100 else cells[3]
     labels = np.concatenate(cells).astype(np.int32)
+    codebook = codebook_of(rng, width + 1)
+    codes = rng.integers(0, 16, (n_labels, len(codebook))).astype(np.uint8)
     cases = {(k, n_probes) for k in (1, 5, n_labels) for n_probes in (1, 2, 9) if 1 <= k <= n_labels}
     for k, n_probes in sorted(cases):
         arguments = {
@@ -250,9 +253,9 @@ def search_cells(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
             "centroids": rng.integers(-3, 4, (n_cells, width)).astype(np.int8),
             "centroid_scales": np.float32([0.5, 1, 1, 2, 1, 0.5, 1]),
             "starts": np.concatenate(([0], np.cumsum([len(own) for own in cells]))),
-            "codes": (2 * weight[labels]).astype(np.int8),
-            "scales": np.full(len(labels), 0.5, np.float32),
-            "offsets": bias[labels],
+            "codebook": codebook,
+            "unit": 0.125,
+            "blocks": in_blocks(codes[labels]),
             "labels": labels,
             "weight": weight,
             "bias": bias,
@@ -269,21 +272,40 @@ def nearest_in_cells(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     # Sums are exact and ties frequent, as above.
     n, width, n_entries, n_cells = shape.n, shape.width, shape.labels, 7
     starts = np.concatenate(([0], np.sort(rng.integers(0, n_entries + 1, n_cells - 1)), [n_entries]))
+    codebook = codebook_of(rng, width)
+    blocks = in_blocks(rng.integers(0, 16, (n_entries, len(codebook))).astype(np.uint8))
     for k, n_probes in sorted({(k, n_probes) for k in (1, 5, n_entries + 1) for n_probes in (1, 2, 9)}):
         arguments = {
             "queries": whole(rng, n, width),
             "centroids": rng.integers(-3, 4, (n_cells, width)).astype(np.int8),
             "centroid_scales": np.float32([0.5, 1, 1, 2, 1, 0.5, 1]),
-            "lengths": np.float32([1, 0.5, 0, 1, 0.25, 2, 1]),
             "starts": starts,
+            "codebook": codebook,
+            "unit": 0.125,
+            "blocks": blocks,
+            "lengths": np.float32([1, 0.5, 0, 1, 0.25, 2, 1]),
             "codes": rng.integers(-9, 10, (n_entries, width)).astype(np.int8),
             "scales": np.float32(2.0) ** rng.integers(-3, 2, n_entries).astype(np.float32),
             "n_probes": n_probes,
+            "n_candidates": max(k, 20),
             "out_positions": np.full((n, k), -2, np.int32),
             "out_scores": np.full((n, k), np.nan, np.float32),
             "out_scanned": np.zeros(n, np.int64),
         }
         yield Call("nearest_in_cells", arguments, ("out_positions", "out_scores", "out_scanned"))
+
+
+def codebook_of(rng: np.random.Generator, width: int) -> NDArray[np.int16]:
+    n_groups = 4 * max(1, round(width / 16))
+    return rng.integers(-300, 300, (n_groups, 16, -(-width // n_groups))).astype(np.int16)
+
+
+def in_blocks(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the codes (n, g) of rows in blocks of 32."""
+    n, n_groups = codes.shape
+    padded = np.zeros((-(-n // 32), 32, n_groups), np.uint8)
+    padded.reshape(-1, n_groups)[:n] = codes
+    return np.ascontiguousarray((padded[:, :16] | padded[:, 16:] << 4).transpose(0, 2, 1))
 
 
 def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:

@@ -376,9 +376,9 @@ def search_cells(
     centroids: Array,
     centroid_scales: Array,
     starts: Array,
-    codes: Array,
-    scales: Array,
-    offsets: Array,
+    codebook: Array,
+    unit: float,
+    blocks: Array,
     labels: Array,
     weight: Array,
     bias: Array,
@@ -390,19 +390,16 @@ def search_cells(
     out_labels, out_scores = np.full((n, k), -1), np.full((n, k), -np.inf)
     scanned = np.zeros(n, np.int64)
     for i, query in enumerate(queries.astype(np.float64)):
-        order = np.argsort(-(centroids @ query * centroid_scales), kind="stable")
-        entries = np.empty(0, np.int64)
-        wanted, done = min(n_probes, len(order)), 0
-        while done < wanted:
-            cells = order[done:wanted]
-            entries = np.concatenate([entries, *(np.arange(starts[c], starts[c + 1]) for c in cells)])
-            done = wanted
-            if len(np.unique(labels[entries])) < k:
-                wanted = min(2 * wanted, len(order))
+        order, wanted = np.argsort(-(centroids @ query * centroid_scales), kind="stable"), n_probes
+        entries = _entries_of(order, starts, wanted)
+        while len(np.unique(labels[entries])) < k and wanted < len(order):
+            wanted *= 2
+            entries = _entries_of(order, starts, wanted)
         scanned[i] = len(entries)
         found, first = np.unique(labels[entries], return_index=True)
-        rough = codes[entries[first]] @ query * scales[entries[first]] + offsets[entries[first]]
-        found = np.sort(found[np.argsort(-rough, kind="stable")[:n_candidates]])
+        if len(entries) > n_candidates:
+            rough = _code_scores(query, codebook, unit, blocks)[entries[first]]
+            found = np.sort(found[np.argsort(-rough, kind="stable")[:n_candidates]])
         exact = weight[found] @ query + bias[found]
         best = np.argsort(-exact, kind="stable")[:k]
         out_labels[i, : len(best)], out_scores[i, : len(best)] = found[best], exact[best]
@@ -413,11 +410,15 @@ def nearest_in_cells(
     queries: Array,
     centroids: Array,
     centroid_scales: Array,
-    lengths: Array,
     starts: Array,
+    codebook: Array,
+    unit: float,
+    blocks: Array,
+    lengths: Array,
     codes: Array,
     scales: Array,
     n_probes: int,
+    n_candidates: int,
     out_positions: Array,
 ) -> Outputs:
     n, k = out_positions.shape
@@ -426,15 +427,42 @@ def nearest_in_cells(
     centroids = centroids * centroid_scales.astype(np.float64)[:, None]
     vectors = centroids[owner] * lengths[owner, None] + codes * scales[:, None].astype(np.float64)
     for i, query in enumerate(queries.astype(np.float64)):
-        order, wanted = np.argsort(-(centroids @ query), kind="stable"), min(n_probes, len(centroids))
-        while np.isin(owner, order[:wanted]).sum() < k and wanted < len(order):
-            wanted = min(2 * wanted, len(order))
-        entries = np.flatnonzero(np.isin(owner, order[:wanted]))
+        order, wanted = np.argsort(-(centroids @ query), kind="stable"), n_probes
+        while len(_entries_of(order, starts, wanted)) < k and wanted < len(order):
+            wanted *= 2
+        entries = np.sort(_entries_of(order, starts, wanted))
+        scanned[i] = len(entries)
+        if len(entries) > n_candidates:
+            rough = _code_scores(query, codebook, unit, blocks)[entries] + (centroids @ query * lengths)[owner[entries]]
+            entries = np.sort(entries[np.argsort(-rough, kind="stable")[:n_candidates]])
         products = vectors[entries] @ query
         best = np.argsort(-products, kind="stable")[:k]
-        scanned[i] = len(entries)
         positions[i, : len(best)], scores[i, : len(best)] = entries[best], products[best]
     return {"out_positions": positions, "out_scores": scores, "out_scanned": scanned}
+
+
+def _entries_of(order: Array, starts: Array, wanted: int) -> Array:
+    return np.concatenate([np.arange(starts[c], starts[c + 1]) for c in order[:wanted]])
+
+
+def _code_scores(query: Array, codebook: Array, unit: float, blocks: Array) -> Array:
+    """Return the sum of the rounded products of each row's codes, from the definition in `_core.pyi`."""
+    n_groups, _, per_group = codebook.shape
+    largest, peak = min(32767, (2**31 - 1) // (127 * max(len(query), 1))), np.abs(query).max(initial=0)
+    exponent = int(np.floor(np.log2(largest / peak))) if peak else 0
+    padded = np.zeros(n_groups * per_group)
+    padded[: len(query)] = query
+    padded[len(query) : len(query) + 1] = 1  # the bias
+    columns = padded.reshape(per_group, n_groups).T * 2.0**exponent
+    products = np.einsum("gcm,gm->gc", codebook.astype(np.int64), columns.astype(np.int64))
+    products -= products.min(axis=1, keepdims=True)
+    shift, rounded = 0, products
+    while rounded.max(initial=0) > min(255, 65535 // max(n_groups, 1)):
+        shift += 1
+        rounded = (products + (1 << shift) // 2) >> shift
+    codes = np.concatenate((blocks & 15, blocks >> 4), axis=2)  # (blocks, groups, 32)
+    sums = np.take_along_axis(rounded[None], codes.astype(np.int64), axis=2).sum(axis=1).reshape(-1)
+    return sums * (unit * 2.0 ** (shift - exponent))
 
 
 def nearest_points(

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import os
 import pickle
+import signal
 import threading
 import tracemalloc
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsenet import DataError, ModelError, load, storage
+from sparsenet import DataError, ModelError, kernels, load, storage
 from sparsenet.temporal import NextItem
 from tests.support import forging
 
@@ -301,6 +302,26 @@ def test_queries_during_updates_see_whole_events() -> None:
     alone.update(part(log, 100, 4000))
     assert all(events % 100 == 0 and len(items) == 3 for events, items in found)
     assert answers(model, ["user 1", "user 2"]) == answers(alone, ["user 1", "user 2"])
+
+
+def test_ctrl_c_ends_after_a_whole_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = log_of(300)
+    stopped, whole = (NextItem().fit(part(log, 0, 100)) for _ in range(2))
+
+    def interrupt(**arguments: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        learn_stream(**arguments)
+
+    learn_stream = kernels.learn_stream
+    monkeypatch.setattr(kernels, "learn_stream", interrupt)
+    monkeypatch.setattr("sparsenet.temporal.ranking.stream._CHUNK", 50)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.update(part(log, 100, 300))
+    monkeypatch.undo()
+    whole.update(part(log, 100, 150))
+    assert (stopped.n_events_, stopped.n_users_, stopped.n_items_) == (150, whole.n_users_, whole.n_items_)
+    users = [f"user {i}" for i in range(4)]
+    assert answers(stopped.update(part(log, 150, 300)), users) == answers(whole.update(part(log, 150, 300)), users)
 
 
 def test_copies_and_pickles_are_independent() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sparsenet.data.frames import read_frame
-from sparsenet.temporal import NextItem
+from sparsenet.temporal import NextItem, TemporalLinkPredictor
 from sparsenet.temporal.feature_columns import FeatureColumns
 from tests.temporal.test_next_item import part
 
@@ -133,6 +133,15 @@ def test_names_the_bad_feature_of_an_event(stars: list[Any], message: str) -> No
     if "learnt numbers" not in message:
         with pytest.raises(ValueError, match=message):
             NextItem().fit(later, event_features=["stars"])
+
+
+@pytest.mark.parametrize("model", [NextItem(), TemporalLinkPredictor(memory=8)])
+def test_warns_of_a_cell_that_turns_numbers_into_categories(model: Any, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item,time,stars\na,x,1,5\nb,y,2,many\na,x,3,4\n")
+    message = r"log\.csv, line 3: column 'stars' holds 'many', and numbers in other rows, so its cells are categories"
+    with pytest.warns(UserWarning, match=message) as caught:
+        model.fit(tmp_path / "log.csv", "user", "item", event_features=["stars"])
+    assert caught[0].filename == __file__
 
 
 def test_refuses_bad_features() -> None:

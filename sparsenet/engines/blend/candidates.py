@@ -87,6 +87,7 @@ def propose(
     beam: int,
     threads: int,
     n_dropped: int = 0,
+    ranked: tuple[I32, F32] | None = None,
     weights: Rows | None = None,
     among: I32 | None = None,
 ) -> Candidates:
@@ -100,11 +101,12 @@ def propose(
         Beam width of the tree in training.
     n_dropped : int
         Number of labels that the caller drops afterwards; the beam widens by as many.
-    weights : Rows, optional
-        Weights of each point's neighbors, instead of a search.
+    ranked, weights : optional
+        What the searches of tree and neighbors found: labels and scores, and the weights of each point's neighbors.
     """
-    labels, scores = parts.tree.rank(points, n, beam=search_beam(beam, n_dropped), threads=threads)
-    penalties = _penalties(scores)
+    if ranked is None:
+        ranked = parts.tree.rank(points, n, beam=search_beam(beam, n_dropped), threads=threads)
+    labels, penalties = ranked[0], _penalties(ranked[1])
     neighbors = parts.neighbors if k > 0 else None
     if neighbors is not None:
         weights = neighbors.vote_weights(points, k, threads) if weights is None else weights

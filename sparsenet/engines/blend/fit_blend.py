@@ -22,7 +22,7 @@ from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize
 from sparsenet.engines.blend.blend_memory import bytes_of_parts, check_parts_fit
-from sparsenet.engines.blend.candidates import Candidates, propose
+from sparsenet.engines.blend.candidates import Candidates, propose, search_beam
 from sparsenet.engines.blend.combination import (
     LOWEST,
     WITHOUT_NETWORK,
@@ -32,9 +32,9 @@ from sparsenet.engines.blend.combination import (
     precision_of,
 )
 from sparsenet.engines.blend.fitted_blend import FEW, FittedBlend
+from sparsenet.engines.blend.holdout_search import HoldoutSearch
 from sparsenet.engines.blend.rounding import round_network, rounded_neighbors
 from sparsenet.engines.neighbors import fit_neighbors
-from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network import fit_network, sizing
 from sparsenet.engines.network.fit_network import FittedNetwork, InterruptedFit
 from sparsenet.engines.network.model import Network
@@ -47,7 +47,7 @@ from sparsenet.engines.tree.machines import Rules
 from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Points, Target
-from sparsenet.kernels.types import F64, Bools
+from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.selection.choose import Decision, Option, Rule, choose, climb
 from sparsenet.selection.holdout import Holdout
 from sparsenet.storage.checkpoint_place import beside
@@ -65,7 +65,7 @@ TREES = ("tree", "second-tree")
 class BlendOptions:
     """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen.
 
-    `n_neighbors` training points vote. `memory_limit` holds without a network, or with one that has no limit.
+    `n_neighbors` training points vote. `memory_limit` is the lower limit of the blend and its tree; see `limit`.
     """
 
     rules: Rules
@@ -79,6 +79,12 @@ class BlendOptions:
     better: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=2.0, min_gain=0.001))
     comparisons: tuple[int, ...] = (1 << 14, 1 << 16)
     not_worse: Rule = field(default_factory=lambda: Rule("mean of P@1, P@3 and P@5", standard_errors=1.0))
+
+    @property
+    def limit(self) -> int | None:
+        """The bytes that training may take: the lower limit of tree and network; None without one."""
+        limits = self.memory_limit, None if self.network is None else self.network.memory_limit
+        return min((limit for limit in limits if limit is not None), default=None)
 
 
 def fit(points: Points, options: BlendOptions, **how: Any) -> FittedBlend:
@@ -128,7 +134,7 @@ def fit_and_measure(
     k = min(options.n_neighbors, len(points[0]))
     part_seed = run_seed(seed)
     n_points, limited = len(points[0]), options.time_budget is not None
-    network_options = options.network
+    network_options = options.network and replace(options.network, memory_limit=options.limit)
     # A time budget leaves no time for parts that only answer the hold-out.
     combines = k > 0 and (n_points >= options.holdout.enough or not limited)
     if not combines:
@@ -139,9 +145,10 @@ def fit_and_measure(
         known = network_part.check_resumed(network_options, points, held_out.without, checkpoint, part_seed)
         held_out = held_out if known is held_out.without else BlendHoldout()
     held = {**(held or {}), "points": own_bytes(points, shared)}
-    limit = options.memory_limit if network_options is None else network_options.memory_limit or options.memory_limit
+    limit = options.limit
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
-    check_parts_fit(points, held=held, beam=options.rules.wrong_ways, k=k, memory_limit=limit, shown=alone)
+    beam = options.rules.wrong_ways if runner.machines() is None else 0  # else arrivals are files
+    check_parts_fit(points, held=held, beam=beam, k=k, memory_limit=limit, shown=alone)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
     counted = [*held_arrays(points), *shared]
@@ -195,7 +202,7 @@ def fit_and_measure(
         try:
             measured = _unbiased(fitted, points, held_out, options, held, pilots, of_trees[1])
             if measured is not None:
-                fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads)
+                fitted, answers = _combined(fitted, measured, points, held_out.points, options, k, threads, runner)
         except KeyboardInterrupt as interrupt:
             raise InterruptedBlend(fitted) from interrupt
         except (MemoryError, DivergenceError) as error:
@@ -242,6 +249,7 @@ def _unbiased(
         if network_options.time_budget is not None:
             return None
         parameters = {**network_options.parameters, "epochs": len(fitted.network.history), "verbose": False}
+        parameters["memory_limit"] = options.limit
         same = replace(sizing.fitted_options(parameters, fitted.network.choices), auto=frozenset())
         first = {"first network": _bytes_of(fitted.network)}
         how = {"seed": of_tree["seed"], "threads": of_tree["threads"], "held": {**held, **first}}
@@ -271,51 +279,18 @@ def _combined(
     options: BlendOptions,
     k: int,
     threads: int,
+    runner: TaskRunner,
 ) -> tuple[FittedBlend, HoldoutAnswers]:
     """Choose the number of candidates and the weights on the hold-out, fit probabilities there, and rank it.
 
-    `measured` has parts that were trained without the hold-out.
+    `measured` has parts that were trained without the hold-out. Tasks of `runner` search its tree and the neighbors.
     """
     features, truth = rows_of(points, holdout.held)
-    assert fitted.neighbors is not None
-    neighbors = fitted.neighbors
-    n_labels, choices = len(fitted.target.classes), dict(fitted.choices)
-    beam = options.rules.wrong_ways
-    n, prior = fitted.candidates, fitted.combination
-    usual = min(n, n_labels)
+    with runner.session() as session:
+        search = HoldoutSearch(session, features, holdout.held, runner.task_threads(threads))
+        fitted, found = _proposed(fitted, measured, search, truth, options, k, threads)
+    hits, prior, choices = found.hits(truth), fitted.combination, dict(fitted.choices)
     assert isinstance(prior, Combination)
-
-    def near(neighbors: Neighbors) -> Rows:
-        return neighbors.leave_one_out_weights(points[0], holdout.held, k, threads)
-
-    def proposed(n: int, neighbors: Neighbors, weights: Rows) -> tuple[Candidates, Bools]:
-        parts = replace(measured, neighbors=neighbors).parts()
-        found = propose(parts, features, n, k=k, beam=beam, threads=threads, weights=weights)
-        return found, found.hits(truth)
-
-    if neighbors.postings is not None:
-        tried: dict[int, tuple[Rows, tuple[Candidates, Bools]]] = {}
-
-        def precision(most: int) -> F64:
-            own = replace(neighbors, max_comparisons=most)
-            tried[most] = (weights := near(own)), proposed(usual, own, weights)
-            return precision_of(prior, *tried[most][1])
-
-        compared = [Option(f"{most:,}", most) for most in options.comparisons]
-        choices["comparisons"] = climb(compared, precision, options.not_worse)
-        neighbors = replace(neighbors, max_comparisons=choices["comparisons"].value)
-        fitted, (weights, first) = replace(fitted, neighbors=neighbors), tried[neighbors.max_comparisons]
-    else:
-        weights = near(neighbors)
-        first = proposed(usual, neighbors, weights)
-    sets = {usual: first}
-    if options.candidates is None and fitted.network is not None and n_labels > FEW:
-        many = min(MANY, n_labels)
-        sets[many] = proposed(many, neighbors, weights)
-        compared = [Option(str(each), each) for each in (FEW, many)]
-        choices["candidates"] = choose(compared, lambda n: precision_of(prior, *sets[n]), options.better)
-        n = choices["candidates"].value
-    found, hits = sets[min(n, n_labels)]
     if hits.any(axis=1).sum() >= 2:
         halves = np.arange(len(hits)) % 2 == 0
         cross = cross_fitted(found, hits, prior, halves)
@@ -328,4 +303,57 @@ def _combined(
     labels, ranked = fitted.combination.rank(found, found.labels.shape[1], counts)
     p = fitted.combination.probabilities(ranked, counts[labels])
     answers = HoldoutAnswers(holdout.held, labels, p, is_hit(labels, truth) & (ranked > LOWEST))
-    return replace(fitted, candidates=n, choices=choices), answers
+    return replace(fitted, choices=choices), answers
+
+
+def _proposed(
+    fitted: FittedBlend,
+    measured: FittedBlend,
+    search: HoldoutSearch,
+    truth: Rows,
+    options: BlendOptions,
+    k: int,
+    threads: int,
+) -> tuple[FittedBlend, Candidates]:
+    """Choose the comparisons of a neighbor search and the number of candidates; also return these candidates."""
+    neighbors, prior = fitted.neighbors, fitted.combination
+    assert neighbors is not None
+    assert isinstance(prior, Combination)
+    n_labels, choices, beam = len(fitted.target.classes), dict(fitted.choices), options.rules.wrong_ways
+    n = fitted.candidates
+    usual = min(n, n_labels)
+    by_tree, near = search.tree(measured.tree), search.neighbors(neighbors, k)
+    ranked: dict[int, tuple[I32, F32]] = {}
+
+    def proposed(n: int, weights: Rows) -> Candidates:
+        ranked[n] = ranked.get(n) or by_tree(n, search_beam(beam))
+        parts = replace(measured, neighbors=neighbors).parts()
+        how: dict[str, Any] = {"ranked": ranked[n], "weights": weights}
+        return propose(parts, search.points, n, k=k, beam=beam, threads=threads, **how)
+
+    def precision(found: Candidates) -> F64:
+        return precision_of(prior, found, found.hits(truth))
+
+    if neighbors.postings is not None:
+        tried: dict[int, tuple[Rows, Candidates]] = {}
+
+        def precision_by(most: int) -> F64:
+            weights = near(most)
+            tried[most] = weights, proposed(usual, weights)
+            return precision(tried[most][1])
+
+        compared = [Option(f"{most:,}", most) for most in options.comparisons]
+        choices["comparisons"] = climb(compared, precision_by, options.not_worse)
+        most = choices["comparisons"].value
+        fitted, (weights, first) = replace(fitted, neighbors=replace(neighbors, max_comparisons=most)), tried[most]
+    else:
+        weights = near(neighbors.max_comparisons)
+        first = proposed(usual, weights)
+    sets = {usual: first}
+    if options.candidates is None and fitted.network is not None and n_labels > FEW:
+        many = min(MANY, n_labels)
+        sets[many] = proposed(many, weights)
+        compared = [Option(str(each), each) for each in (FEW, many)]
+        choices["candidates"] = choose(compared, lambda n: precision(sets[n]), options.better)
+        n = choices["candidates"].value
+    return replace(fitted, candidates=n, choices=choices), sets[min(n, n_labels)]

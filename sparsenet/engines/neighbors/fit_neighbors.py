@@ -117,7 +117,8 @@ def peak_memory(points: RowSource, labels: Rows) -> int:
         return shared + posting_lists.peak_memory(points)
     n_centroids = min(labels.width, len(points))
     sums = 4 * points.width * n_centroids
-    making = 3 * sums + 16 * labels.n_entries + 48 * labels.width  # their ids and values, and the labels turned round
+    block = 12 * points.width * min(n_centroids, AT_A_TIME)  # ids, values and a dense copy
+    making = sums + block + 16 * labels.n_entries + 48 * labels.width  # and the labels turned round
     cells = VectorCells.peak_memory(len(points) + n_centroids, points.width)
     return shared + 24 * points.width * min(len(points), AT_A_TIME) + max(making, sums + cells)
 

@@ -32,14 +32,13 @@ class LabelCentroids:
 
     @classmethod
     def of(cls, points: RowSource, labels: Rows, threads: int) -> LabelCentroids:
-        """Sum the points of each label."""
+        """Sum the points of each label, of a block of labels at a time, so that little more than the sums is taken."""
         by_label = transpose(labels)
         used = np.flatnonzero(np.diff(by_label.indptr))
-        summed = centroids(points, by_label.take(used), points.width, threads)
-        parts = (as_matrix(part).toarray() for part in summed.blocks(AT_A_TIME))
         sums = np.empty((len(used), points.width), np.float32)
-        for start, part in zip(range(0, len(used), AT_A_TIME), parts, strict=True):
-            sums[start : start + len(part)] = part
+        for start in range(0, len(used), AT_A_TIME):
+            own = slice(start, start + AT_A_TIME)
+            sums[own] = as_matrix(centroids(points, by_label.take(used[own]), points.width, threads)).toarray()
         return cls(used.astype(np.int32), sums)
 
     def after(self, labels: Rows) -> Rows:

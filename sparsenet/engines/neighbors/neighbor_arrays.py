@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import MAX_WIDTH, integer, real
+from sparsenet.engines.neighbors.cell_arrays import about_cells, pack_cells, unpack_cells
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.index.cells import VectorCells
-from sparsenet.index.cells.byte_rows import ByteRows
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
 
@@ -34,7 +34,7 @@ def pack(neighbors: Neighbors | None) -> tuple[Arrays, dict[str, Any] | None]:
         **({"n_centroids": neighbors.n_centroids} if neighbors.n_centroids else {}),
     }
     if cells is not None:
-        return arrays | _pack_cells(cells), about | {"index": "cells", "effort": cells.effort}
+        return arrays | pack_cells(cells), about | about_cells(cells)
     assert index is not None
     return arrays | {
         "index.indptr": index.indptr,
@@ -63,57 +63,12 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
     most = integer("max_comparisons", about.get("max_comparisons", Neighbors.max_comparisons), 1, MAX_WIDTH)
     index: Rows | VectorCells
     if about.get("index") == "cells":
-        index = _unpack_cells(arrays, about, n_points, n_features)
+        index = unpack_cells(arrays, about, n_points, n_features)
     else:
         index = _unpack_postings(arrays, n_points, n_features)
         if "index" not in about:  # of version 0.1, where dense points were posting lists too
             index = cells_of_postings(index) or index
     return Neighbors(index, labels, weights, rarity, power, n_centroids=n_centroids, max_comparisons=most)
-
-
-def _pack_cells(cells: VectorCells) -> Arrays:
-    return {
-        "cells.centroids": cells.centroids.codes,
-        "cells.centroid_scales": cells.centroids.scales,
-        "cells.lengths": cells.lengths,
-        "cells.starts": cells.starts,
-        "cells.codes": cells.entries.codes,
-        "cells.scales": cells.entries.scales,
-        "cells.ids": cells.ids,
-    }
-
-
-def _unpack_cells(arrays: Arrays, about: dict[str, Any], n_points: int, n_features: int) -> VectorCells:
-    """Return the cells of up to `n_points` dense points."""
-    starts, ids = arrays["cells.starts"], arrays["cells.ids"]
-    n_cells, n = len(arrays["cells.centroids"]), len(ids)
-    expected = {
-        "centroids": (np.int8, (n_cells, n_features)),
-        "centroid_scales": (np.float32, (n_cells,)),
-        "lengths": (np.float32, (n_cells,)),
-        "starts": (np.int64, (n_cells + 1,)),
-        "codes": (np.int8, (n, n_features)),
-        "scales": (np.float32, (n,)),
-        "ids": (np.int32, (n,)),
-    }
-    for name, (dtype, size) in expected.items():
-        array = arrays[f"cells.{name}"]
-        if array.dtype != dtype or array.shape != size:
-            raise ModelError(f"{name} of the neighbors' cells must have shape {size}, and have {array.shape}")
-        if dtype == np.float32 and not np.isfinite(array).all():
-            raise ModelError(f"{name} of the neighbors' cells must be finite")
-    if n_cells < 1 or starts[0] != 0 or starts[-1] != n or (starts[1:] < starts[:-1]).any():
-        raise ModelError("the starts of the neighbors' cells do not fit")
-    if n and not (ids.min() >= 0 and ids.max() < n_points and len(np.unique(ids)) == n):
-        raise ModelError(f"the neighbors' cells do not list {n} of {n_points} points")
-    return VectorCells(
-        ByteRows(arrays["cells.centroids"], arrays["cells.centroid_scales"]),
-        arrays["cells.lengths"],
-        starts,
-        ByteRows(arrays["cells.codes"], arrays["cells.scales"]),
-        ids,
-        integer("effort", about["effort"], 1, n_cells),
-    )
 
 
 def _unpack_postings(arrays: Arrays, n_points: int, n_features: int) -> Rows:

@@ -41,12 +41,14 @@ def build(
     threads: int,
     scored: bool = False,
     keep_best: bool = False,
+    sharded: bool = False,
     time_left: Callable[[], float | None] = lambda: None,
 ) -> tuple[Network, NetworkOptions]:
     """Build a network with initial weights, and return it with its options.
 
     A size that is "auto" shrinks until training fits into memory and into the seconds left. `held` are bytes in
-    use already, by purpose. Raises TooLargeError if even the smallest size does not fit into memory.
+    use already, by purpose. `sharded` if the optimizers' state of the output layer will be elsewhere. Raises
+    TooLargeError if even the smallest size does not fit into memory.
     """
     label_points = transpose(labels)
     path: WidePath | None = None
@@ -63,6 +65,12 @@ def build(
         options = candidate
         bound = int(support_bound(features, label_points, options.wide_budget).sum()) if options.wide else 0
         needed = memory_needed(options, make(options), features, labels, bound, scored, keep_best, threads)
+        if sharded:
+            needed["optimizer"] = sum(
+                parameter.nbytes(training=True) - parameter.nbytes(training=False)
+                for layer in make(options).below()
+                for parameter in layer.parameters()
+            )
         needed |= held
         if sum(needed.values()) <= limit:
             break

@@ -55,10 +55,11 @@ class CellShortlist:
         for given in (None,) if examples is None else (None, _supervision(network, examples, threads)):
             index = CellIndex(CellsConfig(n_candidates=size, learns_inputs=given is not None), threads)
             index.rebuild(weight, bias, given)
+            index.calibrate_candidates(units, weight, bias, exact, recall)
             found = calibrate(index, units, weight, bias, exact, recall)
             scanned = index.search(units, weight, bias, k, found.effort)[2]
-            # A byte for each number of a centroid and of a row that is scanned, four for one that is scored exactly.
-            reads = index.max_effort + float(scanned.mean()) + 4 * size
+            # A byte for each number of a centroid, a bit for one of a code, four bytes for one that is scored exactly.
+            reads = index.max_effort + float(scanned.mean()) / 8 + 4 * max(size, index.n_candidates)
             if found.recall >= recall and reads < least:
                 best, least = cls(size, index, found.effort), reads
         return best

@@ -15,6 +15,7 @@ from sparsenet.core.centroids import support_bound
 from sparsenet.core.memory import bytes_in_memory, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.rows import transpose
+from sparsenet.core.tasks import TaskRunner
 from sparsenet.engines.network import scouting, sizing
 from sparsenet.engines.network.auto_rules import AUTO
 from sparsenet.engines.network.building import build, check_memory, memory_limit, outline, reconfigure
@@ -22,6 +23,7 @@ from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import split_points
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import NetworkOptions
+from sparsenet.engines.network.shards import open_shards
 from sparsenet.engines.network.training.progress_bar import ProgressBar
 from sparsenet.engines.network.training.reports import Callback, check_callbacks
 from sparsenet.engines.network.training.trainer import Trainer
@@ -124,6 +126,7 @@ def fit(
     started: float | None = None,
     scouting_holdout: Holdout | None = None,
     on_pilot: Callable[[Network], object] | None = None,
+    runner: TaskRunner | None = None,
 ) -> FittedNetwork:
     """Train a network on rows of features and labels, from the start.
 
@@ -154,6 +157,8 @@ def fit(
         Points that a pilot run is measured on; drawn here if None.
     on_pilot : function, optional
         Receives the network of a pilot run, which is dropped otherwise.
+    runner : TaskRunner, optional
+        Where the output layer is trained, in shards; see `NetworkOptions.check_sharded`. By default in this process.
     """
     started = time.perf_counter() if started is None else started
     n_labels = points[1].width
@@ -182,6 +187,7 @@ def fit(
         threads=threads,
         scored=held_out is not None,
         keep_best=split.validation is not None,
+        sharded=runner is not None and checkpoint is None,
         time_left=lambda: options.time_left(time.perf_counter() - started),
     )
     made = sizing.explain_sizes(options, network, scaling, len(points[0]))
@@ -189,7 +195,7 @@ def fit(
     finished = options.schedule.decay != "constant"
     fitted = FittedNetwork(network, target, scaling, seen.with_points(*points), finished=finished, choices=made)
     config = options.training(len(points[0]), seed=seed, threads=threads)
-    with progress_callbacks(options, callbacks) as all_callbacks:
+    with progress_callbacks(options, callbacks) as all_callbacks, open_shards(network, runner, threads) as shards:
         left = options.time_left(time.perf_counter() - started)
         if network.input is None and left is not None:
             held_out = None  # no hidden units in this time, so nothing to compare
@@ -201,12 +207,15 @@ def fit(
             checkpoint=checkpoint,
             time_budget=left,
             classifier=trained_for,
+            shards=shards,
         )
         if resume:
             trainer.resume()
         try:
             trainer.run()
         except KeyboardInterrupt as interrupt:
+            if shards is not None and shards.are_away:
+                raise  # the weights are lost
             raise InterruptedFit(replace(fitted.after(trainer, keep_state=False), finished=False)) from interrupt
         fitted = fitted.after(trainer, keep_state=False)
     changed = {name: found for name, found in fitted.choices.items() if made.get(name) != found}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,13 @@ from sparsenet.kernels.types import F32, I32
 
 #: Maximum points per block.
 MAX_POINTS = 1024
+
+
+class OutputStep(Protocol):
+    """A training step of the output layer; see `Network.train_step`."""
+
+    def __call__(self, batch: Batch, hidden: F32, context: Pass, *, step: int, factor: float) -> tuple[float, F32]:
+        """Update the layer; return the loss and the gradient of `hidden`."""
 
 
 @dataclass
@@ -87,14 +95,21 @@ class Network:
             needed["optimizer"] += parameter.nbytes(training=True) - weights
         return needed
 
-    def train_step(self, batch: Batch, context: Pass, *, step: int, factor: float) -> float:
+    def train_step(
+        self, batch: Batch, context: Pass, *, step: int, factor: float, output_step: OutputStep | None = None
+    ) -> float:
         """Take one training step on a batch; return its loss.
 
-        `step` counts from 1; `factor` scales the learning rates.
+        `step` counts from 1; `factor` scales the learning rates. `output_step` updates an output layer whose rows are
+        elsewhere.
         """
         hidden, backwards = self._forward(batch.features, batch.feature_postings, context)
-        loss, output_backward = self.output.forward(batch, hidden, context)
-        grad: F32 | None = output_backward()
+        grad: F32 | None
+        if output_step is None:
+            loss, output_backward = self.output.forward(batch, hidden, context)
+            grad = output_backward()
+        else:
+            loss, grad = output_step(batch, hidden, context, step=step, factor=factor)
         for backward in reversed(backwards):
             assert grad is not None
             grad = backward(grad)

@@ -172,6 +172,20 @@ class NetworkOptions:
         if not self.hidden and self.hashes:
             raise ValueError("sampler='lsh' hashes hidden units, and hidden=0 has none: choose another sampler")
 
+    def check_sharded(self) -> None:
+        """Refuse options that cannot be trained in shards of labels, on the workers of an executor."""
+        if type(self.loss) is not BinaryCrossEntropy:
+            loss = self.parameters["loss"]
+            raise ValueError(f"executor needs loss='bce', got {loss!r}: others may need all labels of a point")
+        if type(self.optimizer) not in (SGD, Adagrad, Adam):
+            raise ValueError(f"executor needs optimizer='adam', 'adagrad' or 'sgd', got {self.optimizer!r}")
+        if self.sampler not in ("random", "frequency", "none"):
+            named = "'random', 'frequency' or 'none'"
+            raise ValueError(f"executor needs sampler={named}, got {self.sampler!r}: others may need all weights")
+        for name, value in (("per_sample", self.per_sample or None), ("time_budget", self.time_budget)):
+            if value is not None:
+                raise ValueError(f"executor does not support {name}={value}: leave out one of them")
+
     @property
     def hashes(self) -> bool:
         """Return whether hidden units are hashed to find negatives."""

@@ -16,7 +16,7 @@ from sparsenet import kernels
 from sparsenet.core.batches import Batch, Postings, Slots
 from sparsenet.core.rows import Rows
 from sparsenet.core.validation import MAX_WIDTH, instance, integer
-from sparsenet.engines.network.active import Sampling
+from sparsenet.engines.network.active import ActiveSet, Sampling
 from sparsenet.engines.network.layers import Pass, uniform
 from sparsenet.engines.network.losses import Loss
 from sparsenet.engines.network.optim import Adam, Optimizer, Parameter
@@ -186,10 +186,20 @@ class SampledOutput:
         assert context.rng is not None, "the sampled output is computed in training only"
         if self.per_sample:
             return self._forward_pairs(batch, hidden, context)
-        active = self._sampling().choose(batch, hidden, context.rng)
-        a, n = len(active.labels), len(batch)
+        active = self.choose(batch, hidden, context.rng)
+        return self.forward_active(active, batch.feature_postings, hidden, context)
+
+    def choose(self, batch: Batch, hidden: F32, rng: np.random.Generator) -> ActiveSet:
+        """Choose the labels that a batch computes."""
+        return self._sampling().choose(batch, hidden, rng)
+
+    def forward_active(
+        self, active: ActiveSet, postings: Postings, hidden: F32, context: Pass
+    ) -> tuple[float, OutputBackward]:
+        """Compute `forward` for labels that have been chosen; `postings` are the features of the batch."""
+        a, n = len(active.labels), len(hidden)
         self._latest = _LastBatch(hidden, active.labels)
-        tile, touched = self._scores(active.labels, batch.feature_postings, hidden, context, self.bf16)
+        tile, touched = self._scores(active.labels, postings, hidden, context, self.bf16)
         loss = self.loss.gradient(tile, active.positives, active.expected, context.threads)
 
         threads, weight = context.threads, self.weight.value
@@ -203,7 +213,7 @@ class SampledOutput:
                 np.multiply(sums, np.float32(scale), out=sums)
             self.bias.record(rows, sums[:, None])
             if self.wide and touched:
-                self.wide.record_gradient(touched, batch.feature_postings, tile, context.workspace, context.threads)
+                self.wide.record_gradient(touched, postings, tile, context.workspace, context.threads)
             below: F32 = np.empty((n, self.n_inputs), np.float32)
             if self.n_inputs:
                 grads: F32 = np.asarray(context.workspace.take("output.grads", (a, self.n_inputs), np.float32))

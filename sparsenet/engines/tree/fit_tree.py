@@ -74,19 +74,7 @@ class FittedTree:
         if among is not None:
             names, levels = restricted(self.shape, self.levels, among)
             beam, labels = (max(beam, len(among)) if len(among) <= EXACT else beam), among
-        in_tree = min(k, len(names))
-        if in_tree == 0:
-            found, scores = np.empty((len(points), 0), np.int32), np.empty((len(points), 0), np.float32)
-        else:
-            found, scores = search(levels, points, beam, in_tree, threads, names)
-            while np.any(found[:, -1] < 0):  # some points met fewer than k
-                beam, few = 2 * beam, np.flatnonzero(found[:, -1] < 0)
-                found[few], scores[few] = search(levels, points.take(few), beam, in_tree, threads, names)
-        if k > in_tree:
-            others = np.setdiff1d(labels, names)[: k - in_tree]
-            found = np.hstack((found, np.tile(others, (len(found), 1))))
-            scores = np.hstack((scores, np.full((len(scores), k - in_tree), -np.inf, np.float32)))
-        return found, scores
+        return best_labels(levels, names, labels, points, k, beam=beam, threads=threads)
 
     def all_logits(self, points: Rows, *, beam: int, threads: int) -> Iterator[tuple[I64, I32, F32]]:
         """Yield blocks of points: numbers of their rows, labels that the beam meets (-1 for none), and their logits."""
@@ -97,6 +85,25 @@ class FittedTree:
             # Finite, so that improbable labels keep their order.
             yield np.arange(done, done + len(block)), labels, np.maximum(logits(scores), np.finfo(np.float32).min)
             done += len(block)
+
+
+def best_labels(
+    levels: list[Level], names: I32, labels: I32, points: Rows, k: int, *, beam: int, threads: int
+) -> tuple[I32, F32]:
+    """Rank the k best of `labels` for each point, as `FittedTree.rank` does; `names` are those of the leaves."""
+    in_tree = min(k, len(names))
+    if in_tree == 0:
+        found, scores = np.empty((len(points), 0), np.int32), np.empty((len(points), 0), np.float32)
+    else:
+        found, scores = search(levels, points, beam, in_tree, threads, names)
+        while np.any(found[:, -1] < 0):  # some points met fewer than k
+            beam, few = 2 * beam, np.flatnonzero(found[:, -1] < 0)
+            found[few], scores[few] = search(levels, points.take(few), beam, in_tree, threads, names)
+    if k > in_tree:
+        others = np.setdiff1d(labels, names)[: k - in_tree]
+        found = np.hstack((found, np.tile(others, (len(found), 1))))
+        scores = np.hstack((scores, np.full((len(scores), k - in_tree), -np.inf, np.float32)))
+    return found, scores
 
 
 def fit(
@@ -130,7 +137,8 @@ def fit(
     checkpoint, resume :
         Keep each trained level in this directory, and go on after the last one there.
     memory_limit, shared, held :
-        Bytes that training may take, arrays of the caller that do not count, and bytes that the caller counted.
+        Bytes that training may take on a machine, arrays of the caller that do not count, and bytes that the caller
+        counted.
     """
     features, labels = points
     target = Target.of_columns(labels.width) if target is None else target
@@ -143,7 +151,7 @@ def fit(
     with runner.session() as session:
         put_rows(session.scratch, "points", features)
         threads = runner.task_threads(threads)
-        about_memory: dict[str, Any] = {"held": held, "shared": shared, "memory_limit": memory_limit}
+        about_memory: dict[str, Any] = {"held": held, "shared": shared, "memory_limit": memory_limit, "runner": runner}
         memory = TreeMemory.of(points, rules, threads, shown=is_wanted(verbose), **about_memory)
         memory.check_growing()
         shape, levels = (grow(session, features, labels, seed, threads), []) if found is None else found

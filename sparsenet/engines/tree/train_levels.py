@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparsenet import kernels
+from sparsenet.core.machine import release_memory
 from sparsenet.core.rows import Rows, RowSource, squares
 from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session, grouped
@@ -168,8 +169,11 @@ def _joined(parts: list[Part]) -> Part:
 
 def _drained(arrays: list[Any]) -> Any:
     """Concatenate the arrays, and free them."""
+    if len(arrays) == 1:
+        return arrays.pop()
     found = np.concatenate(arrays)
     arrays.clear()
+    release_memory()  # the arrays of a task lie between those of other kinds, and the C library would keep their room
     return found
 
 

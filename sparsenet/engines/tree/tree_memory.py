@@ -2,11 +2,15 @@
 
 The bytes of points, labels, centroids and arrivals are known before they are taken. The size of a level's machines is
 estimated from its first tasks, a sample of the nodes.
+
+With workers, the limit holds for each machine. This process holds the points, the labels and the tree. Arrivals are
+files there, so a worker takes the memory of its task alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -16,6 +20,7 @@ from numpy.typing import NDArray
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, bytes_in_memory, own_bytes
 from sparsenet.core.rows import Rows
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.tree.machines import ROUTING_BYTES, Level, Rules
 from sparsenet.engines.tree.tree_shape import CENTROID_FEATURES, CHILDREN
 from sparsenet.features.targets import Points
@@ -38,14 +43,17 @@ class TreeMemory:
     points : (Rows or StreamedRows, Rows)
     rules : Rules
     threads : int
+        Threads of a task.
     held : mapping
         Bytes that stay in use throughout, by purpose.
     limit : int
-        Bytes that training may take, those in `held` included.
+        Bytes that training may take on a machine, those in `held` included.
     is_given : bool
         Whether a user has set the limit.
     shown : bool
         Whether to print the bytes.
+    runner : TaskRunner
+        Where the tasks run.
     """
 
     points: Points
@@ -55,7 +63,8 @@ class TreeMemory:
     limit: int
     is_given: bool
     shown: bool
-    _announced: int = field(default=0, init=False)
+    runner: TaskRunner = HERE
+    _announced: Counter[bool] = field(default_factory=Counter, init=False)
 
     @classmethod
     def of(
@@ -68,6 +77,7 @@ class TreeMemory:
         shared: Sequence[NDArray[Any]] = (),
         memory_limit: int | None = None,
         shown: bool = False,
+        runner: TaskRunner = HERE,
     ) -> Self:
         """Count the points besides what the caller holds, and set the limit; None: all the memory there is.
 
@@ -75,15 +85,18 @@ class TreeMemory:
         """
         held = {**(held or {}), "points": (held or {}).get("points", 0) + own_bytes(points, shared)}
         limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
-        return cls(points, rules, threads, held, limit, is_given=memory_limit is not None, shown=shown)
+        return cls(points, rules, threads, held, limit, memory_limit is not None, shown, runner)
 
     def check_growing(self) -> None:
         """Announce the labels by point turned round, then centroids, which are held twice when they are joined."""
         points, labels = self.points
         entries = labels.n_entries * self._mean_entries
         n = int(min(entries, labels.width * min(CENTROID_FEATURES, points.width)))
-        turned = ENTRY_BYTES * (labels.n_entries + labels.width)
-        self._check({"growing": max(turned + ENTRY_BYTES * n, 2 * ENTRY_BYTES * n)})
+        turned, joined = ENTRY_BYTES * (labels.n_entries + labels.width), ENTRY_BYTES * n
+        if self.runner.machines() is None:
+            self._check({"growing": max(turned + joined, 2 * joined)})
+        else:
+            self._check({"growing": turned}, lambda n_tasks: joined)  # one task joins them
 
     def check_routing(self, levels: list[Level], sizes: Sequence[tuple[int, int]]) -> None:
         """Announce a bound of the arrivals of further levels, each with its beam and number of nodes.
@@ -92,7 +105,12 @@ class TreeMemory:
         """
         points, labels = self.points
         n = sum(min(len(points) * beam + labels.n_entries, len(points) * n_nodes) for beam, n_nodes in sizes)
-        self._check({"tree": _bytes_of(levels), "routing": ROUTING_BYTES * n})
+        routing, tree = ROUTING_BYTES * n, _bytes_of(levels)
+        if self.runner.machines() is None:
+            self._check({"tree": tree, "routing": routing})
+        else:
+            share = min(self.rules.shard_points / max(len(points), 1), 1.0)
+            self._check({"tree": tree}, lambda n_tasks: int(min(n_tasks * share, 1.0) * routing))
 
     def check_training(self, levels: list[Level], work: I64, trained: float = 0.0, n_rows: int = 0) -> None:
         """Announce arrivals, the largest task, and the machines of further levels below `levels`.
@@ -104,20 +122,25 @@ class TreeMemory:
         trained, n_rows :
             The work of the nodes that are trained, and the rows of their machines.
         """
-        arrivals = int(ROUTING_BYTES * work.sum() / (1 + self._mean_entries))
         rows = int(n_rows * work.sum() / trained) if trained else 0
-        routing = max(arrivals + self._task_bytes(work), ROW_WEIGHTS * rows)
-        self._check({"tree": _bytes_of(levels) + ROW_BYTES * rows, "routing": routing})
+        tree, joining = _bytes_of(levels) + ROW_BYTES * rows, ROW_WEIGHTS * rows
+        if self.runner.machines() is None:
+            arrivals = int(ROUTING_BYTES * work.sum() / (1 + self._mean_entries))
+            self._check({"tree": tree, "routing": max(arrivals + self._task_bytes(work, self.threads), joining)})
+        else:
+            self._check(
+                {"tree": tree, "joining": joining}, lambda n_tasks: self._task_bytes(work, n_tasks * self.threads)
+            )
 
-    def _task_bytes(self, work: I64) -> int:
+    def _task_bytes(self, work: I64, threads: int) -> int:
         """Return the bytes of the largest nodes, one for each thread, while they are trained at the same time."""
         points = self.points[0]
         everything = len(points) + points.n_entries
-        largest = np.minimum(np.sort(work)[-self.threads :], everything)
+        largest = np.minimum(np.sort(work)[-threads:], everything)
         n = largest / (1 + self._mean_entries)
         entries = n * self._mean_entries
         weights = 4 * CHILDREN * np.minimum(entries, points.width)
-        if len(work) < self.threads:
+        if len(work) < threads:
             weights *= 2  # threads that share a node have weights of their own
         if isinstance(points, Rows):
             # As in csrc/tree/train.cpp: a node that all points reach need not copy them.
@@ -132,13 +155,32 @@ class TreeMemory:
         points = self.points[0]
         return points.n_entries / max(len(points), 1)
 
-    def _check(self, needed: Mapping[str, int]) -> None:
-        needed = {purpose: size for purpose, size in {**self.held, **needed}.items() if size}
+    def _check(self, needed: Mapping[str, int], of_tasks: Callable[[int], int] = lambda n_tasks: 0) -> None:
+        """Announce the bytes that this process needs, and `of_tasks` those of the tasks of a machine's workers.
+
+        Of other machines, the one with the least memory left is announced.
+        """
+        own, others = {**self.held, **needed}, list[tuple[dict[str, int], int]]()
+        for machine in self.runner.machines() or []:
+            name = f"{machine.n_workers} worker{'s' if machine.n_workers > 1 else ''}"
+            size = of_tasks(machine.n_workers)
+            if machine.is_own:
+                own[name] = size
+            else:
+                limit = self.limit if self.is_given else machine.available
+                others.append(({f"{name} on {machine.host}": size}, limit))
+        self._announce(own, self.limit, is_own=True)
+        if others:
+            fullest = min(others, key=lambda other: other[1] - sum(other[0].values()))
+            self._announce(*fullest, is_own=False)
+
+    def _announce(self, needed: Mapping[str, int], limit: int, *, is_own: bool) -> None:
+        needed = {purpose: size for purpose, size in needed.items() if size}
         total = sum(needed.values())
-        shown = self.shown and total > MORE * self._announced
+        shown = self.shown and total > MORE * self._announced[is_own]
         if shown:
-            self._announced = total
-        problem = announce(needed, self.limit, is_given=self.is_given, shown=shown)
+            self._announced[is_own] = total
+        problem = announce(needed, limit, is_given=self.is_given, shown=shown)
         if problem is not None:
             raise MemoryError(f"{problem}: raise memory_limit, lower beam or use fewer points")
 

@@ -1,4 +1,4 @@
-"""Coarse cells over label vectors: scan the cells nearest to a query in 8 bits, and score the best labels exactly."""
+"""Coarse cells over label vectors: 4-bit codes choose labels in the nearest cells, which are then scored exactly."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from sparsenet import kernels
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.index.cells.byte_rows import ByteRows
+from sparsenet.index.cells.group_codes import AT_A_TIME, Codebook, GroupCodes
 from sparsenet.index.cells.spherical_kmeans import nearest_cells, spherical_kmeans
-from sparsenet.index.vector_index import Examples
+from sparsenet.index.vector_index import Examples, fewest_candidates
 from sparsenet.kernels.types import F32, I32, I64
 
 
@@ -26,11 +27,13 @@ class CellsConfig:
         Number of cells; by default four times the root of the number of labels, which balances the choice of cells and
         their scan.
     n_candidates
-        Labels scored exactly for each query; by default twice the number of labels to find, at least 16.
+        Fewest labels scored exactly for each query; by default twice the number of labels to find, at least 16.
     learns_inputs
         Whether k-means learns from the inputs of the examples instead of the rows.
     n_iterations, n_vectors
         Iterations of k-means, and vectors a cell that it learns from.
+    n_coded
+        Vectors that the codes are learned from.
     seed
         Seed of the sample and of the first centroids.
     """
@@ -40,6 +43,7 @@ class CellsConfig:
     learns_inputs: bool = False
     n_iterations: int = 10
     n_vectors: int = 64
+    n_coded: int = 4096
     seed: int = 0
 
     def cells_of(self, n_labels: int) -> int:
@@ -50,8 +54,9 @@ class CellsConfig:
 class CellIndex:
     """Find labels with large scores without scoring all of them.
 
-    A cell lists the labels whose rows fall into it and, given `examples`, the labels of the inputs that do. The
-    results do not depend on `threads`.
+    A cell lists the labels whose rows fall into it and, given `examples`, the labels of the inputs that do. Rows are
+    coded in 4 bits for each group of columns, with the bias as a further column. The labels with the best codes are
+    scored exactly. The results do not depend on `threads`.
 
     Parameters
     ----------
@@ -59,6 +64,11 @@ class CellIndex:
         Number of cells and of candidates.
     threads
         Number of threads.
+
+    Attributes
+    ----------
+    n_candidates : int
+        Labels scored exactly for each query, if more than `config` asks for; `calibrate_candidates` sets it.
 
     Examples
     --------
@@ -72,7 +82,7 @@ class CellIndex:
     """
 
     def __init__(self, config: CellsConfig, threads: int = 1) -> None:
-        self.config, self.threads = config, threads
+        self.config, self.threads, self.n_candidates = config, threads, 0
 
     def rebuild(self, weight: F32, bias: F32, examples: Examples | None = None) -> None:
         """Learn new cells and list all labels."""
@@ -86,6 +96,8 @@ class CellIndex:
         self._byte_centroids = ByteRows.of(self._centroids, np.arange(n_cells))
         self._cells = nearest_cells(weight, self._centroids, self.threads)[0]
         self._seen = np.empty(0, np.int64) if examples is None else self._pairs_of(examples)
+        coded = np.random.default_rng(config.seed).permutation(n_labels)[: config.n_coded]
+        self._codebook = Codebook.learn(_with_bias(weight, bias, coded))
         self._list(weight, bias)
 
     def update(self, weight: F32, bias: F32, rows: I32 | I64) -> None:
@@ -117,19 +129,28 @@ class CellIndex:
             queries,
             *self._byte_centroids,
             self._starts,
-            *self._entries,
-            self._offsets,
+            *self._codebook,
+            self._codes.blocks,
             self._labels,
             weight,
             bias,
             effort,
-            max(self.config.n_candidates or max(2 * k, 16), k),
+            max(self.config.n_candidates or max(2 * k, 16), k, self.n_candidates),
             labels,
             scores,
             scanned,
             threads or self.threads,
         )
         return labels, scores, scanned
+
+    def calibrate_candidates(self, queries: F32, weight: F32, bias: F32, exact: I32, recall: float) -> None:
+        """Find how many labels must be scored exactly to find the share `recall` of the `exact` best ones (n, k)."""
+
+        def find(n_candidates: int) -> I32:
+            self.n_candidates = n_candidates
+            return self.topk(queries, weight, bias, exact.shape[1], self.max_effort)[0]
+
+        self.n_candidates = fewest_candidates(find, len(bias), exact, recall)
 
     @property
     def max_effort(self) -> int:
@@ -139,8 +160,8 @@ class CellIndex:
     @property
     def nbytes(self) -> int:
         """Size of the index in bytes."""
-        arrays = (self._centroids, self._cells, self._seen, self._starts, self._offsets, self._labels)
-        return sum(array.nbytes for array in arrays) + self._entries.nbytes + self._byte_centroids.nbytes
+        arrays = (self._centroids, self._cells, self._seen, self._starts, self._labels)
+        return sum(array.nbytes for array in arrays) + self._codes.nbytes + self._byte_centroids.nbytes
 
     def _pairs_of(self, examples: Examples) -> I64:
         """Return the distinct pairs of an input's cell and label, as cell * 2**32 + label, ascending."""
@@ -153,9 +174,10 @@ class CellIndex:
         pairs = np.unique(np.concatenate((own, self._seen))) if len(self._seen) else np.sort(own)
         self._starts = np.searchsorted(pairs, np.arange(self.max_effort + 1) << 32)
         self._labels = (pairs & 0xFFFFFFFF).astype(np.int32)
-        self._offsets = bias[self._labels]
         del own, pairs
-        self._entries = ByteRows.of(weight, self._labels)
+        self._codes = GroupCodes.empty(self._codebook, len(self._labels))
+        for start in range(0, len(self._labels), AT_A_TIME):
+            self._codes.write(start, _with_bias(weight, bias, self._labels[start : start + AT_A_TIME]))
 
     def _check_memory(self, weight: F32, examples: Examples | None) -> None:
         (n_labels, width), n_listed = weight.shape, 0 if examples is None else len(examples.labels)
@@ -172,9 +194,9 @@ class CellIndex:
 
     def memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
         """Return the most bytes that the index takes, with `n_listed` labels of examples."""
-        entries = (n_labels + n_listed) * (width + 12)
+        entries = n_labels + n_listed
         cells = self.config.cells_of(n_labels) * (5 * width + 12) + 8
-        return entries + 4 * n_labels + 8 * n_listed + cells
+        return GroupCodes.memory(entries, width + 1) + 4 * entries + 4 * n_labels + 8 * n_listed + cells
 
 
 def _sample(vectors: F32, most: int, seed: int) -> F32:
@@ -182,3 +204,8 @@ def _sample(vectors: F32, most: int, seed: int) -> F32:
         return vectors
     kept = np.random.default_rng(seed).choice(len(vectors), most, replace=False)
     return vectors[np.sort(kept)]
+
+
+def _with_bias(weight: F32, bias: F32, at: I32 | I64) -> F32:
+    """Return rows and their biases."""
+    return np.column_stack((weight[at], bias[at]))

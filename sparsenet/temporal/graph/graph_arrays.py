@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsenet import kernels
-from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
+from sparsenet.kernels.types import F32, F64, I32, I64, Arrays, Bools
 
 
 @dataclass(eq=False)
@@ -53,14 +53,49 @@ class GraphArrays:
         """The number of features of a link."""
         return int(self.neighbor_features.shape[2])
 
+    @property
+    def end(self) -> int:
+        """The number of rows up to the last node with a link."""
+        return int(np.max(np.flatnonzero(self.counts), initial=-1)) + 1
+
+    def bytes_of(self, n: int) -> int:
+        """Return the bytes of `n` rows."""
+        blank = GraphArrays.blank(1, self.memory.shape[1], self.neighbors.shape[1], self.n_features)
+        return n * sum(int(array.nbytes) for array in vars(blank).values())
+
     def make_room(self, n: int) -> None:
-        """Add blank rows until there are at least `n`; doubles what there is."""
-        if n <= len(self):
-            return
-        more = max(n, 2 * len(self), 64) - len(self)
-        blank = GraphArrays.blank(more, self.memory.shape[1], self.neighbors.shape[1], self.n_features)
-        for name, rows in vars(blank).items():
-            setattr(self, name, np.concatenate((getattr(self, name), rows)))
+        """Add blank rows until there are at least `n`."""
+        more = n - len(self)
+        if more > 0:
+            blank = GraphArrays.blank(more, self.memory.shape[1], self.neighbors.shape[1], self.n_features)
+            for name, rows in vars(blank).items():
+                setattr(self, name, np.concatenate((getattr(self, name), rows)))
+
+    def last_times(self, n: int) -> F64:
+        """Return the time of the last link of each of the first `n` nodes, minus infinity without a link."""
+        newest = (self.counts[:n] - 1) % self.neighbors.shape[1]
+        return np.where(self.counts[:n] > 0, self.neighbor_times[np.arange(n), newest], -np.inf)
+
+    def keep(self, kept: Bools) -> None:
+        """Forget the other nodes and the links to them, and close the gaps between the rows."""
+        old, new = np.flatnonzero(kept), np.full(len(self) + 1, -1, np.int32)  # -1 finds the last one
+        new[old] = np.arange(len(old))
+        for name, array in vars(self).items():
+            array[: len(old)] = array[old]
+            array[len(old) :] = -1 if name == "neighbors" else 0
+        has_gone = (self.neighbors >= 0) & (new[self.neighbors] < 0)
+        self.neighbors[...] = new[self.neighbors]
+        self._close_gaps(np.flatnonzero(has_gone.any(axis=1)))
+
+    def _close_gaps(self, nodes: I64) -> None:
+        """Put the links that some nodes still have at the begin of their rings, the oldest first."""
+        k = self.neighbors.shape[1]
+        order = (self.counts[nodes, None] + np.arange(k)) % k
+        order = np.take_along_axis(order, np.argsort(self.neighbors[nodes[:, None], order] < 0, 1, kind="stable"), 1)
+        for name in ("neighbors", "neighbor_times", "neighbor_features"):
+            array = getattr(self, name)
+            array[nodes] = array[nodes[:, None], order]
+        self.counts[nodes] = (self.neighbors[nodes] >= 0).sum(axis=1)
 
     def clear(self) -> None:
         """Forget all links."""

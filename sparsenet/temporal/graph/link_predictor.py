@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sparsenet.core.progress import parts_done
+from sparsenet.core.progress import is_wanted, parts_done
 from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer, optional, real, switch
+from sparsenet.estimators.recommender_inputs import file_rules
 from sparsenet.features.logs import AUTO
 from sparsenet.kernels.types import F32
-from sparsenet.temporal.event_log import query_names, query_times
+from sparsenet.temporal.event_log import query_names, query_times, read_links
 from sparsenet.temporal.feature_columns import FeatureColumns
 from sparsenet.temporal.graph.link_columns import LinkColumns
 from sparsenet.temporal.graph.link_saving import SavedLinks, pack, unpack
@@ -35,8 +37,7 @@ class TemporalLinkPredictor(StreamModel):
     memory : int
         Units of the memory of a node, of the time encoding and of the embedding; an even number.
     neighbors : int
-        Last links of a node that it attends to. A node takes ``4 * memory + (12 + 4 * f) * neighbors + 16``
-        bytes and its name, with f features of a link.
+        Last links of a node that it attends to.
     batch_size : int
         Links that are predicted and learnt together. Small batches are more accurate, because the memory is fresh and
         there are more steps, and learn fewer events a second.
@@ -49,17 +50,21 @@ class TemporalLinkPredictor(StreamModel):
     mutual : bool
         Sources and targets are the same things, such as people who write to each other. Otherwise a source and a target
         of the same name are two nodes.
+    max_nodes : int
+        Nodes that are remembered at once. When there are more, an eighth is forgotten: those without a link for the
+        longest time. A node takes ``4 * memory + (12 + 4 * f) * neighbors + 16`` bytes and its name, with f features of
+        a link.
     n_jobs : int or None
         Threads; None or -1: all available to this process. The result does not depend on it.
     random_state : int, RandomState or None
         Seed of the weights, negatives and dropout.
     verbose : bool or None
-        Show a progress bar; None: on a terminal.
+        Show the memory that training takes, and a progress bar; None: on a terminal.
 
     Attributes
     ----------
     n_events_, n_nodes_ : int
-        Events in memory, and nodes.
+        Events learnt, and nodes that are remembered.
     loss_ : float
         Mean loss of the last pass of `fit`: binary cross-entropy of the links plus that of one negative each.
     columns_ : dict
@@ -89,6 +94,7 @@ class TemporalLinkPredictor(StreamModel):
         learning_rate: float = 1e-4,
         dropout: float = 0.1,
         mutual: bool = False,
+        max_nodes: int = 1_000_000,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: bool | None = None,
@@ -100,6 +106,7 @@ class TemporalLinkPredictor(StreamModel):
         self.learning_rate = learning_rate
         self.dropout = dropout
         self.mutual = mutual
+        self.max_nodes = max_nodes
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -118,6 +125,8 @@ class TemporalLinkPredictor(StreamModel):
         **file: Any,
     ) -> Self:
         """Learn from a log, which has a row for each event.
+
+        Each pass draws a negative for each link among all targets of the log.
 
         Parameters
         ----------
@@ -144,10 +153,12 @@ class TemporalLinkPredictor(StreamModel):
         event_columns = FeatureColumns.learn(events.frame, events.columns.features)
         shape, seed = LinkShape(self.memory, event_columns.n_features), run_seed(self.random_state)
         stream = LinkStream.blank(shape, self.neighbors, seed, event_columns, mutual=self.mutual)
+        rules = self._rules(announces=is_wanted(self.verbose))
         with parts_done(len(events) * self.epochs, "learning links", self.verbose) as on_events:
             for _ in range(self.epochs):
-                stream.restart()
-                loss = stream.learn(events, self._rules(), on_events=on_events)
+                stream.restart(events, rules)
+                loss = stream.learn(events, rules, on_events=on_events)
+                rules = replace(rules, announces=False)
         self.loss_ = loss
         learnt: Any = events.columns
         return self._adopt(SavedLinks(stream, learnt))
@@ -219,6 +230,23 @@ class TemporalLinkPredictor(StreamModel):
             query_times(time, n, stream.clock[3])
             return stream.probabilities(np.resize(sources, n), np.resize(targets, n), self._threads())
 
+    def predict_log(self, log: Any, **file: Any) -> dict[str, Any]:
+        """Return the links of a log with their probabilities, as `predict_proba` does.
+
+        Parameters
+        ----------
+        log, **file : as in `fit`
+            With the columns of the sources and the targets; others are not read.
+
+        Returns
+        -------
+        dict of ndarray
+            ``source``, ``target`` and ``probability`` of each row.
+        """
+        check_is_fitted(self)
+        links = read_links(log, self._saved.columns, file_rules(False, **file))
+        return links | {"probability": self.predict_proba(links["source"], links["target"])}
+
     def embeddings(self, nodes: Any, time: Any = None, *, of: str = "source") -> F32:
         """Return the embeddings of nodes, a row each.
 
@@ -265,8 +293,9 @@ class TemporalLinkPredictor(StreamModel):
             with parts_done(len(events), "learning links", self.verbose) as on_events:
                 stream.learn(events, self._rules(), train=train, on_events=on_events, **measuring)
 
-    def _rules(self) -> LinkRules:
-        return LinkRules(self.batch_size, self.dropout, self.learning_rate, self._threads())
+    def _rules(self, *, announces: bool = False) -> LinkRules:
+        sizes = (self.batch_size, self.dropout, self.learning_rate, self.max_nodes)
+        return LinkRules(*sizes, self._threads(), announces)
 
     def _facts(self) -> Iterator[str]:
         """Yield the size of the state."""
@@ -279,6 +308,7 @@ class TemporalLinkPredictor(StreamModel):
         integer("neighbors", self.neighbors, 1, MAX_WIDTH)
         integer("batch_size", self.batch_size, 1, MAX_WIDTH)
         integer("epochs", self.epochs, 1)
+        integer("max_nodes", self.max_nodes, 2, MAX_WIDTH)
         real("learning_rate", self.learning_rate, 0, np.inf, open_low=True, open_high=True)
         real("dropout", self.dropout, 0, 1, open_high=True)
         boolean("mutual", self.mutual)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.engines.network.training.interrupts import deferred_interrupt
+from sparsenet.core.machine import available_memory
+from sparsenet.core.memory import announce
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.event_stream import EventStream
@@ -20,6 +21,7 @@ from sparsenet.temporal.graph.link_scores import LinkScores, historical_negative
 from sparsenet.temporal.graph.link_training import LinkBatch, learn_links, train_batch
 from sparsenet.temporal.graph.link_weights import LinkShape, LinkWeights
 from sparsenet.temporal.graph.node_names import NodeNames, NodeRows
+from sparsenet.temporal.name_slots import n_removed
 
 #: Nodes that a query embeds at a time.
 _QUERIES = 1024
@@ -27,12 +29,17 @@ _QUERIES = 1024
 
 @dataclass(frozen=True)
 class LinkRules:
-    """How a stream learns: links of a batch, fraction of attention dropped, learning rate, threads."""
+    """How a stream learns: links of a batch, fraction of attention dropped, learning rate, nodes, threads.
+
+    With `announces`, the memory of the nodes is printed before it is taken.
+    """
 
     batch_size: int
     dropout: float
     rate: float
+    max_nodes: int
     threads: int
+    announces: bool = False
 
 
 class LinkStream(EventStream):
@@ -53,7 +60,7 @@ class LinkStream(EventStream):
         super().__init__()
         self.graph, self.weights, self.names, self.clock, self.seed = graph, weights, names, clock, seed
         self.event_columns = event_columns
-        graph.make_room(names.end + 1)  # unknown nodes are read from the row behind the last one
+        graph.make_room(names.end + 1)
 
     @classmethod
     def blank(
@@ -69,11 +76,16 @@ class LinkStream(EventStream):
 
     # --- learning ---
 
-    def restart(self) -> None:
-        """Forget all links, and keep names and weights."""
-        with self.lock:
+    def restart(self, log: EventLog, rules: LinkRules) -> None:
+        """Forget all links, keep the weights, and give rows to the names of a log, as far as there is room.
+
+        So each pass over the log draws negatives among all its targets, as training in the literature does.
+        """
+        with self.whole():
             self.graph.clear()
             self.clock[[0, 2, 3]] = 0
+            self.names = NodeNames.blank(mutual=self.names.mutual)
+            self._meet(log, rules)
 
     def learn(
         self,
@@ -88,27 +100,83 @@ class LinkStream(EventStream):
         """Learn a log in batches, and return the mean loss; with `train` the weights, too.
 
         With `scores`, predict each batch before that. An error leaves the batches before it learnt, Ctrl-C also the
-        running one.
+        running one. If there is no room for a node, the batch ends before it.
         """
         features = self.event_columns.encode(log.frame)[log.rows]
-        with self.lock:
-            rows = self.names.assign(log)
-            self.graph.make_room(self.names.end + 1)
-            if len(log) and not self.clock[0]:
-                self.clock[2] = log.times[0]
+        total, first = 0.0, 0
+        while first < len(log):
+            before = self.names.end
+            try:
+                with self.whole():
+                    rows = self._meet(log.part(first, len(log)), rules)
+                part = slice(first, first + len(rows.sources))
+                on_batch = (rows, log.times[part], features[part], rules)
+                total += self._learn_known(*on_batch, train, scores, ranking, on_events)
+            except BaseException:
+                with self.lock:  # nodes of events that were not learnt
+                    self.names.keep(np.arange(self.names.end) < max(before, self.graph.end))
+                raise
+            first = part.stop
+            if first < len(log):
+                with self.whole():
+                    self._make_way()
+        return total / max(len(log), 1)
+
+    def _meet(self, log: EventLog, rules: LinkRules) -> NodeRows:
+        """Give rows to new names, as far as there is room, and return the rows of their events.
+
+        Raises MemoryError, before that, if the memory that is available does not suffice.
+        """
+        before = self.names.end
+        rows = self.names.assign(log, rules.max_nodes)
+        n = self.names.end + 1  # unknown nodes are read from the row behind the last one
+        if n > len(self.graph):
+            n = max(n, min(2 * len(self.graph), rules.max_nodes + 1))  # so that rows are seldom copied
+            needed = {f"memory and last links of {n:,} nodes": self.graph.bytes_of(n)}
+            problem = announce(needed, available_memory(), is_given=False, shown=rules.announces)
+            if problem:
+                self.names.keep(np.arange(self.names.end) < before)
+                raise MemoryError(f"{problem}: lower max_nodes, memory or neighbors")
+        self.graph.make_room(n)
+        return rows
+
+    def _make_way(self) -> None:
+        """Forget an eighth of the nodes: those whose last link is the oldest, and those whose last link is as old.
+
+        So a node that stays keeps its last link, because the last link of its partner is as new.
+        """
+        last = self.graph.last_times(self.names.end)
+        n = n_removed(len(last)) - 1
+        kept = last > np.partition(last, n)[n]
+        self.names.keep(kept)
+        self.graph.keep(kept)
+
+    def _learn_known(
+        self,
+        rows: NodeRows,
+        times: F64,
+        features: F32,
+        rules: LinkRules,
+        train: bool,
+        scores: LinkScores | None,
+        ranking: bool,
+        on_events: Callable[[int], object],
+    ) -> float:
+        """Learn events whose nodes have rows, in batches, and return the sum of the losses."""
         total = 0.0
-        for first in range(0, len(log), rules.batch_size):
-            part = slice(first, min(first + rules.batch_size, len(log)))
-            batch = LinkBatch(rows.sources[part], rows.targets[part], log.times[part] - self.clock[2], features[part])
-            with self.lock, deferred_interrupt() as interrupted:
+        for first in range(0, len(times), rules.batch_size):
+            part = slice(first, min(first + rules.batch_size, len(times)))
+            with self.whole():
+                if not self.clock[0]:
+                    self.clock[2] = times[0]
+                since = times[part] - self.clock[2]
+                batch = LinkBatch(rows.sources[part], rows.targets[part], since, features[part])
                 total += len(batch) * self._learn(batch, rows, part, rules, train, scores, ranking)
                 self.clock[0] += len(batch)
                 self.clock[1] += 1
-                self.clock[3] = log.times[part.stop - 1]
-            if interrupted.is_set():
-                raise KeyboardInterrupt
+                self.clock[3] = times[part.stop - 1]
             on_events(len(batch))
-        return total / max(len(log), 1)
+        return total
 
     def _learn(
         self,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.validation import MAX_WIDTH
-from sparsenet.kernels.types import I32, I64
+from sparsenet.kernels.types import I32, I64, Bools
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
 
@@ -59,21 +59,37 @@ class NodeNames:
         rows = np.append(self.target_rows if targets else self.source_rows, np.int32(self.end))
         return rows[slots]  # -1 finds the last one
 
-    def assign(self, log: EventLog) -> NodeRows:
-        """Return the rows of the nodes of events, after giving rows to new names."""
-        return self._assign_mutual(log.mutual()) if self.mutual else self._assign_both(log)
+    def assign(self, log: EventLog, most: int) -> NodeRows:
+        """Return the rows of the nodes of events, after giving rows to new names.
 
-    def _assign_mutual(self, log: EventLog) -> NodeRows:
+        These are the events before the first one that would make more than `most` nodes.
+        """
+        columns = self._columns(log)
+        firsts = np.sort(np.concatenate([column.first_events(0, len(log)) for column in columns]))
+        room = max(0, most - self.end)
+        n = len(log) if len(firsts) <= room else int(firsts[room])
+        return self._assign_mutual(columns, n) if self.mutual else self._assign_both(columns, n)
+
+    def _columns(self, log: EventLog) -> list[NamedEvents]:
+        """Return the names of sources and targets, in one column if they are the same things."""
+        if self.mutual:
+            log = log.mutual()
+            return [NamedEvents(self.sources, log.user_names, np.column_stack((log.users, log.items)), MAX_WIDTH)]
+        return [
+            NamedEvents(self.sources, log.user_names, log.users[:, None], MAX_WIDTH),
+            NamedEvents(self.targets, log.item_names, log.items[:, None], MAX_WIDTH),
+        ]
+
+    def _assign_mutual(self, columns: list[NamedEvents], n: int) -> NodeRows:
         before = self.end
-        rows = _assigned(self.sources, log.user_names, np.column_stack((log.users, log.items)))
+        rows = columns[0].assign(0, n)
         self.source_rows = self.target_rows = np.arange(self.end, dtype=np.int32)
         sources, targets = np.ascontiguousarray(rows.T)
         return NodeRows(sources, targets, _known(rows.max(axis=1, initial=-1), before))
 
-    def _assign_both(self, log: EventLog) -> NodeRows:
+    def _assign_both(self, columns: list[NamedEvents], n: int) -> NodeRows:
         n_sources, n_targets, end = len(self.sources), len(self.targets), self.end
-        sources = _assigned(self.sources, log.user_names, log.users[:, None])[:, 0]
-        targets = _assigned(self.targets, log.item_names, log.items[:, None])[:, 0]
+        sources, targets = (column.assign(0, n)[:, 0] for column in columns)
         first_sources, first_targets = _first_events(sources, n_sources), _first_events(targets, n_targets)
         order = np.argsort(np.concatenate((2 * first_sources, 2 * first_targets + 1)))
         rows = np.empty(len(order), np.int32)
@@ -82,10 +98,18 @@ class NodeNames:
         self.target_rows = np.concatenate((self.target_rows, rows[len(first_sources) :]))
         return NodeRows(self.source_rows[sources], self.target_rows[targets], _known(targets, n_targets))
 
+    def keep(self, kept: Bools) -> None:
+        """Forget the other nodes, and close the gaps between the rows."""
+        new = np.cumsum(kept, dtype=np.int32) - 1
+        sources = _kept(self.sources, self.source_rows, kept, new)
+        targets = sources if self.mutual else _kept(self.targets, self.target_rows, kept, new)
+        (self.sources, self.source_rows), (self.targets, self.target_rows) = sources, targets
 
-def _assigned(slots: NameSlots, names: NDArray[Any], codes: I32) -> I32:
-    """Return the slots of the names of events, after giving slots to new names in the order of events."""
-    return NamedEvents(slots, names, codes, MAX_WIDTH).assign(0, len(codes))
+
+def _kept(slots: NameSlots, rows: I32, kept: Bools, new: I32) -> tuple[NameSlots, I32]:
+    """Return the slots and the new rows of the names that stay."""
+    names = [slots.names[slot] for slot in np.flatnonzero(kept[rows]).tolist()]
+    return NameSlots.of(slots.what, names), new[rows[kept[rows]]]
 
 
 def _first_events(slots: I32, before: int) -> I64:

@@ -82,7 +82,8 @@ class Stream(EventStream):
     def learn(self, log: EventLog, refresh: int, *, ranking: bool, item_table: ItemTable | None = None) -> I64:
         """Rank each event's item, if wanted, from the state before its block of `refresh` events, then learn it.
 
-        An `item_table` replaces the features of all items before. Ctrl-C leaves the events before it learnt.
+        An `item_table` replaces the features of all items before. Ctrl-C leaves the running chunk and the events before
+        it learnt.
         """
         features = self.event_columns.encode(log.frame)[log.rows]
         ranks = np.zeros(len(log) if ranking else 0, np.int64)
@@ -93,7 +94,7 @@ class Stream(EventStream):
         step = max(1, _CHUNK // refresh) * refresh
         first = 0
         while first < len(log):
-            with self.lock:
+            with self.whole():
                 end = first + min(column.until_full(first, first + step) for column in columns)
                 slots = np.concatenate([column.assign(first, end) for column in columns], axis=1)
                 self._learn(slots, log.times[first:end], features[first:end], refresh, ranks[first:end])

@@ -95,6 +95,13 @@ def test_the_limit_of_the_tree_covers_its_training(network):
         blend.fit(X, Y)
 
 
+def test_the_lower_limit_of_tree_and_network_holds():
+    for limits in ((10**6, 10**12), (10**12, 10**6)):
+        tree, network = TreeClassifier(memory_limit=limits[0]), ExtremeClassifier(memory_limit=limits[1], epochs=1)
+        with pytest.raises(MemoryError, match=r"needs .*limit is 1\.0 MB"):
+            BlendClassifier(network=network, tree=tree, verbose=False).fit(X, Y)
+
+
 def test_the_limit_covers_a_second_tree(monkeypatch):
     steps = []
     monkeypatch.setattr(

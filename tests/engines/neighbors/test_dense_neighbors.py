@@ -64,6 +64,14 @@ def test_finds_the_nearest_of_all_points(shift):
     assert (near[:, 0] == np.arange(50)).mean() > 0.95
 
 
+def test_a_large_shared_offset_hides_no_neighbors():
+    """All cosines are within 2e-5 of one."""
+    points, asked = TABLE + 200, TABLE[:200] + RNG.normal(scale=0.1, size=(200, 24)).astype(np.float32) + 200
+    units = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (np.float64(asked), np.float64(points))]
+    nearest = np.argsort(-(units[0] @ units[1].T), axis=1)[:, :5].astype(np.int32)
+    assert share_found(nearest, learnt(rows(points), recall=1.0).nearest(rows(asked), 5, 1)[0]) > 0.95
+
+
 def test_calibration_reaches_the_recall():
     exact = learnt(rows(TABLE), recall=1.0)
     found = learnt(rows(TABLE), recall=0.6)
@@ -93,7 +101,7 @@ def test_unrelated_and_empty_points_have_no_vote():
 def test_learns_from_dense_points_without_posting_lists():
     scale = learnt(rows(TABLE * np.float32(2.0**50)), recall=1.0)
     np.testing.assert_array_equal(scale.cells.entries.codes, learnt(rows(TABLE), recall=1.0).cells.entries.codes)
-    assert scale.cells.entries.codes.shape == TABLE.shape
+    assert scale.cells.entries.codes.shape == (len(TABLE), TABLE.shape[1] + 1)
     assert sum(array.nbytes for array in scale.cells.arrays()) < 2.5 * TABLE.size
 
 
@@ -202,6 +210,9 @@ def saved(tmp_path_factory):
             "scales of the neighbors' cells must be finite",
         ),
         (lambda cells: {"lengths": cells["lengths"][1:]}, "lengths"),
+        (lambda cells: {"blocks": cells["blocks"][1:]}, "blocks"),
+        (lambda cells: {"codebook": cells["codebook"][:, :8]}, "codebook"),
+        (lambda cells: {"center": cells["center"] / np.float32(0)}, "center of the neighbors' cells must be finite"),
         (lambda cells: {"starts": cells["starts"][::-1].copy()}, "starts"),
         (lambda cells: {"starts": cells["starts"] + 1}, "starts"),
         (lambda cells: {"ids": cells["ids"] + np.int32(1)}, "do not list 700 of 700 points"),
@@ -218,11 +229,14 @@ def test_refuses_forged_cells(saved, tmp_path, changed, message):
         BlendClassifier.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize("effort", [0, 10**6, "3"])
-def test_refuses_a_forged_effort(saved, tmp_path, effort):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("effort", 0), ("effort", 10**6), ("effort", "3"), ("n_candidates", 0), ("unit", 0.3), ("unit", 0), ("scale", -1)],
+)
+def test_refuses_forged_numbers_of_cells(saved, tmp_path, name, value):
     _, arrays, metadata = saved
-    save(tmp_path / "model", arrays, {**metadata, "neighbors": {**metadata["neighbors"], "effort": effort}})
-    with pytest.raises(ModelError, match="effort"):
+    save(tmp_path / "model", arrays, {**metadata, "neighbors": {**metadata["neighbors"], name: value}})
+    with pytest.raises(ModelError, match=name):
         BlendClassifier.load(tmp_path / "model")
 
 

@@ -1,6 +1,9 @@
 """Training a tree announces its memory step by step, and stops before it takes more than its limit."""
 
+import ctypes
+import mmap
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +13,11 @@ from scipy import sparse
 from sparsenet import TreeClassifier
 from sparsenet.core.memory import announce
 from sparsenet.core.rows import Rows
+from sparsenet.core.tasks import Machine
 from sparsenet.engines.tree import tree_memory
 from sparsenet.engines.tree.machines import ROUTING_BYTES, Rules
+from sparsenet.engines.tree.train_levels import _joined
+from sparsenet.engines.tree.tree_shape import CHILDREN
 
 N, N_FEATURES, N_LABELS = 12_000, 4000, 1200
 RNG = np.random.default_rng(0)
@@ -75,6 +81,62 @@ def test_threads_share_the_nodes_that_all_points_reach(n_copied, width, announce
     assert announced[-1]["routing"] == pytest.approx(2 * ROUTING_BYTES * N + 2 * a_node + copies, rel=0.01)
 
 
+class OnMachines:
+    """A runner whose workers were seen on these machines."""
+
+    def __init__(self, *machines):
+        self.found = [Machine(*machine) for machine in machines]
+
+    def machines(self):
+        return self.found
+
+
+def memory_on(*machines, limit=None):
+    points, labels = Rows.of(X), Rows.of(sparse.csr_array(np.eye(2, dtype=np.float32)[np.arange(N) % 2]))
+    return tree_memory.TreeMemory.of((points, labels), Rules(), 1, memory_limit=limit, runner=OnMachines(*machines))
+
+
+WORK = np.full(8, N + X.nnz)
+
+
+def test_the_memory_of_a_task_is_that_of_its_worker(announced):
+    memory_on(("here", True, 1, 0), ("there", False, 3, 10**12)).check_training([], WORK)
+    here, there = announced
+    assert set(here) == {"points", "1 worker"}
+    assert set(there) == {"3 workers on there"}
+    assert there["3 workers on there"] == 3 * here["1 worker"]
+
+
+def test_a_process_without_workers_counts_no_task(announced):
+    memory_on(("there", False, 1, 10**12)).check_training([], WORK, trained=1.0, n_rows=1)
+    rows = WORK.sum()
+    assert announced[0].keys() == {"points", "tree", "joining"}
+    assert announced[0]["tree"] == tree_memory.ROW_BYTES * rows
+
+
+@pytest.mark.parametrize(("limit", "available"), [(None, 10**6), (10**7, 10**12)])
+def test_the_limit_holds_for_the_fullest_machine(limit, available):
+    memory = memory_on(("small", False, 8, available), ("large", False, 1, 10**12), limit=limit)
+    with pytest.raises(MemoryError, match=r"8 workers on small .*: raise memory_limit"):
+        memory.check_training([], WORK)
+
+
 def test_shows_the_memory(capsys):
     tree(verbose=True, memory_limit="2GB").fit(X, Y)
     assert re.search(r"sparsenet: .* needed \(points .*, growing .*\), 2\.0 GB available", capsys.readouterr().err)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+def test_the_parts_of_a_level_leave_no_room_behind_when_they_are_joined():
+    rows = 3_000
+    starts, bias = np.array([0, rows]), np.zeros((1, CHILDREN), np.float32)
+    part = starts, np.zeros(rows, np.int32), np.ones(rows, np.float32), np.ones((rows, CHILDREN), np.int8), bias
+    parts = [tuple(array.copy() for array in part) for _ in range(600)]
+    before = _resident()
+    joined = _joined(parts)
+    assert sum(array.nbytes for array in joined) > 40_000_000
+    assert _resident() - before < 10_000_000
+
+
+def _resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE

@@ -97,6 +97,11 @@ class Checkpoint:
             _check_resumable(network)
             self._place.prepare()  # rather than fail after the first epoch
 
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether there is a directory to write to."""
+        return self._place.path is not None
+
     def is_due(self) -> bool:
         """Return whether enough time has passed since the last write."""
         return time.perf_counter() - self._saved_at >= self._seconds

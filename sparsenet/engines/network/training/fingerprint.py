@@ -29,10 +29,12 @@ def fingerprint(
     *,
     trial: Trial | None = None,
     classifier: str | None = None,
+    shards: int | None = None,
 ) -> dict[str, Any]:
     """Return everything that two equal runs share: settings, shapes and checksums, but not the number of threads.
 
-    `classifier` is the class that trains the network, None for a network alone. Settings have the names of the
+    `classifier` is the class that trains the network, None for a network alone. `shards` is the number of shards of
+    labels, if tasks train them. Settings have the names of the
     parameters of `ExtremeClassifier`, which `differences` shows. All values are JSON values.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
@@ -46,6 +48,7 @@ def fingerprint(
         **{name: rows.checksum() for name, rows in data.items()},
         "trial": trial.epochs if trial else None,
         **({"may_end": True} if trial and trial.may_end else {}),
+        **({"shards": shards} if shards else {}),
         **settings,
         **schedule,
         "hidden": [layer.n_outputs for layer in layers] or [0],
@@ -90,7 +93,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str,
     """
     found = [
         (_CALLED.get(name, name), _shown(before[name]) if name in before else "not recorded", _shown(value))
-        for name, value in now.items()
+        for name, value in {**dict.fromkeys(before), **now}.items()
         if name != "parameters" and (name not in before or _unlike(before[name], value))
     ]
     found += _optimizers(before.get("parameters", []), now["parameters"])

@@ -16,6 +16,8 @@ from sparsenet.core.rows import Rows, RowSource
 from sparsenet.core.validation import integer, optional, real
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.shard_tasks import SHARDS
+from sparsenet.engines.network.shards import Shards
 from sparsenet.engines.network.training.budget import TimeBudget
 from sparsenet.engines.network.training.checkpoints import Best, Checkpoint, RunState
 from sparsenet.engines.network.training.checks import check_run
@@ -70,6 +72,8 @@ class Trainer:
         Kind of classifier that trains the network; a checkpoint of another kind is rejected.
     steps_before : int
         Steps of earlier runs, which the optimizers' states continue; 0 starts with fresh states.
+    shards : Shards, optional
+        Takes the steps of the output layer by tasks.
 
     Attributes
     ----------
@@ -110,6 +114,7 @@ class Trainer:
         time_budget: float | None = None,
         classifier: str | None = None,
         steps_before: int = 0,
+        shards: Shards | None = None,
     ) -> None:
         check_run(network, features, labels, config, validation, trial)
         optional(real, "time_budget", time_budget, 0, 1e9)
@@ -125,7 +130,7 @@ class Trainer:
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
         self._interrupted, self._stopped = threading.Event(), False
-        self._checkpoint = Checkpoint(checkpoint, network)
+        self._checkpoint, self._shards = Checkpoint(checkpoint, network), shards
         if steps_before == 0:
             for parameter in network.parameters():
                 parameter.drop_state()
@@ -147,12 +152,18 @@ class Trainer:
             try:
                 while self._state.epoch < self.epochs and not self._is_done():
                     self._train_epoch()
+                self._gather()
                 if self._state.best.weights:
                     self.network.set_weights(self._state.best.weights)
                 self._rescale_scores()
             except _Stop:
-                self._checkpoint.save(self._state, self._fingerprint)
+                self._gather()
+                self._save()
                 raise KeyboardInterrupt from None
+            except Exception as error:
+                if self._shards is not None and self._interrupted.is_set():  # Ctrl-C may have killed the workers
+                    raise KeyboardInterrupt from error
+                raise
             if self._interrupted.is_set():  # after the last batch
                 raise KeyboardInterrupt
 
@@ -189,7 +200,7 @@ class Trainer:
             if self._stopped or self._budget.is_spent():
                 break
             if self._checkpoint.is_due_within_epoch():
-                self._checkpoint.save(self._state, self._fingerprint)
+                self._save()
         self._end_epoch()
 
     def _check_interrupt(self) -> None:
@@ -202,7 +213,8 @@ class Trainer:
             rng = np.random.default_rng((self.config.seed, 1, step))
             context = Pass(self.config.threads, self._workspace, rng)
             factor = self.config.schedule.factor(step, max(step, self._budget.last_step(step, self._total_steps)))
-            loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor)
+            how: dict[str, Any] = {"output_step": self._shards.step} if self._shards else {}
+            loss = self.network.train_step(batch, context, step=self._steps_before + step, factor=factor, **how)
             if not math.isfinite(loss):
                 raise DivergenceError(
                     f"training diverged: the loss is {loss} at epoch {self._state.epoch + 1}, batch {number + 1}; "
@@ -213,8 +225,21 @@ class Trainer:
             self._points += len(batch)
             yield number, loss
 
+    def _gather(self, *, states: bool = False) -> None:
+        """Bring the weights of the output layer here, and with `states` the state of its optimizers."""
+        if self._shards is not None:
+            self._shards.gather(states=states)
+
+    def _save(self) -> None:
+        """Write a checkpoint, if there is a directory."""
+        if self._checkpoint.is_wanted:
+            self._gather(states=True)
+            self._checkpoint.save(self._state, self._fingerprint)
+
     def _end_epoch(self) -> None:
         state = self._state
+        if self._trial or self._validation:
+            self._gather()
         self._run_trial()
         record = {
             "epoch": float(state.epoch + 1),
@@ -231,7 +256,7 @@ class Trainer:
         self.history.append(record)
         state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
         if self._checkpoint.is_due():
-            self._checkpoint.save(state, self._fingerprint)
+            self._save()
         self._notify("on_epoch", record)
 
     def _run_trial(self) -> None:
@@ -258,7 +283,10 @@ class Trainer:
             self._drop_hidden()
 
     def _drop_hidden(self) -> None:
+        self._gather(states=True)
         self.network.drop_hidden()
+        if self._shards is not None:
+            self._shards.restart()
         self._state.best = Best()  # its weights include the hidden layers
         self._workspace = Workspace()
         self._budget.change_pace()
@@ -329,4 +357,7 @@ class Trainer:
 
     def _fingerprint(self) -> dict[str, Any]:
         data = data_of(self._features, self._labels, self._validation, self._trial)
-        return fingerprint(self.network, self.config, data, trial=self._trial, classifier=self._classifier)
+        shards = SHARDS if self._shards is not None else None
+        return fingerprint(
+            self.network, self.config, data, trial=self._trial, classifier=self._classifier, shards=shards
+        )

@@ -1,0 +1,117 @@
+"""Rows coded in 4 bits for each group of about four columns: product quantization with 16 centroids a group."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsenet.kernels.types import F32, I16, U8
+
+#: Centroids of a group, and rows of a block.
+N_CODES, BLOCK_ROWS = 16, 32
+#: Rows that are coded at a time, a multiple of the rows of a block.
+AT_A_TIME = 1 << 14
+
+
+class Codebook(NamedTuple):
+    """The centroids of the groups, ``unit * centroids`` (g, 16, m); column c is number ``c // g`` of group ``c % g``.
+
+    The unit is a power of two. Columns beyond those of the rows are zeros.
+    """
+
+    centroids: I16
+    unit: float
+
+    @classmethod
+    def learn(cls, rows: F32, *, n_iterations: int = 16) -> Codebook:
+        """Learn the centroids of each group by k-means from rows in random order."""
+        groups = _grouped(rows, n_groups_of(rows.shape[1]))
+        found = np.zeros((len(groups), N_CODES, groups.shape[1]), np.float32)
+        for own, centroids in zip(groups, found, strict=True):
+            if len(rows):
+                centroids[:] = own.T[np.arange(N_CODES) % len(rows)]
+                for _ in range(n_iterations):
+                    _improve(own, centroids)
+        unit = 2.0 ** np.ceil(np.log2(max(float(np.abs(found).max(initial=0)), 1e-30) / 32767))
+        return cls(np.rint(found / unit).astype(np.int16), unit)
+
+    def codes(self, rows: F32) -> U8:
+        """Return the number of the nearest centroid of each group, (g, n)."""
+        groups = _grouped(rows, len(self.centroids))
+        found = np.empty((len(groups), len(rows)), np.uint8)
+        for own, centroids, codes in zip(groups, self.centroids * np.float32(self.unit), found, strict=True):
+            codes[:] = _nearest(own, centroids)
+        return found
+
+
+class GroupCodes(NamedTuple):
+    """Rows in blocks of 32: byte i of a group has row i in its lower half and row 16 + i in its upper half.
+
+    `blocks` is (ceil(n / 32), g, 16).
+    """
+
+    codebook: Codebook
+    blocks: U8
+
+    @classmethod
+    def empty(cls, codebook: Codebook, n: int) -> GroupCodes:
+        """Return n rows to write."""
+        return cls(codebook, np.empty((-(-n // BLOCK_ROWS), len(codebook.centroids), N_CODES), np.uint8))
+
+    def write(self, start: int, rows: F32) -> None:
+        """Code rows from a position on, a multiple of 32; other rows of their blocks are lost."""
+        for first in range(0, len(rows), AT_A_TIME):
+            codes = self.codebook.codes(rows[first : first + AT_A_TIME])
+            codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % BLOCK_ROWS)))
+            halves = codes.reshape(len(codes), -1, 2, N_CODES).transpose(1, 0, 2, 3)
+            at = (start + first) // BLOCK_ROWS
+            self.blocks[at : at + len(halves)] = halves[:, :, 0] | halves[:, :, 1] << 4
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.codebook.centroids.nbytes + self.blocks.nbytes
+
+    @staticmethod
+    def memory(n: int, width: int) -> int:
+        """Return the bytes of the codes of n rows."""
+        n_groups = n_groups_of(width)
+        return n_groups * N_CODES * (-(-n // BLOCK_ROWS) + 2 * -(-width // n_groups))
+
+
+def n_groups_of(width: int) -> int:
+    """Return the number of groups of `width` columns: about four columns each, and a multiple of 4 groups."""
+    return 4 * max(1, round(width / 16))
+
+
+def _grouped(rows: F32, n_groups: int) -> F32:
+    """Return the columns of each group, (g, m, n)."""
+    n, width = rows.shape
+    groups = np.zeros((n_groups, -(-width // n_groups), n), np.float32)
+    for column in range(width):
+        groups[column % n_groups, column // n_groups] = rows[:, column]
+    return groups
+
+
+def _nearest(columns: F32, centroids: F32) -> NDArray[np.uint8]:
+    """Return the centroid (16, m) that is nearest to each point (m, n), the first one on ties."""
+    best, codes = np.full(columns.shape[1], -np.inf, np.float32), np.zeros(columns.shape[1], np.uint8)
+    score, product = np.empty_like(best), np.empty_like(best)
+    for code, centroid in enumerate(centroids):
+        score.fill(-np.float32(0.5) * np.dot(centroid, centroid))
+        for column, value in zip(columns, centroid, strict=True):
+            score += np.multiply(column, value, out=product)
+        np.copyto(codes, np.uint8(code), where=score > best)
+        np.maximum(best, score, out=best)
+    return codes
+
+
+def _improve(columns: F32, centroids: F32) -> None:
+    """Move each centroid to the mean of the points that are nearest to it."""
+    codes = _nearest(columns, centroids)
+    counts = np.bincount(codes, minlength=N_CODES)
+    for column, values in zip(columns, centroids.T, strict=True):
+        sums = np.bincount(codes, column, N_CODES)
+        values[counts > 0] = (sums / np.maximum(counts, 1))[counts > 0]
