@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sparsenet.core.machine import release_memory
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix
 from sparsenet.core.scratch import Scratch, get_rows, put_rows, take_rows
@@ -164,6 +165,7 @@ def count_features(scratch: Scratch) -> None:
         by_feature = posting_lists.by_feature(points, Spill.beside(points, POSTINGS))
         counts = by_feature.sizes
         put_rows(scratch, "by-feature", by_feature)
+        release_memory()  # of the parts
     scratch.put("counts", counts)
 
 
@@ -200,6 +202,7 @@ def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules) -> Neigh
     if not is_dense(points):
         by_feature, spill = get_rows(scratch, "by-feature"), Spill.beside(points, POSTINGS)
         index = posting_lists.posting_lists(points, by_feature, weights, rules.max_points, spill)
+        release_memory()  # of the parts
     return Neighbors(index, labels, weights, rarity, rules.powers[0])
 
 

@@ -13,7 +13,7 @@ from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.storage.narrow import round_rows
 
 #: Entries of a part, and the bytes that each takes while points on disk are transposed.
-ENTRIES_AT_A_TIME, TRANSPOSING_BYTES = 1 << 22, 24
+ENTRIES_AT_A_TIME, TRANSPOSING_BYTES = 1 << 22, 28
 #: Queries of a search in mapped lists whose pages are then released.
 QUERIES_AT_A_TIME = 64
 #: Names of the arrays of `round_rows`.
@@ -51,7 +51,8 @@ def _joined(ids: I32, values: F32, starts: I32, n_entries: list[int], indptr: I6
         for begin, run in zip(n_entries, starts, strict=False):
             own = run[first : last + 1].astype(np.int64)
             sizes = np.diff(own)
-            at = np.repeat(free - own[:-1], sizes) + np.arange(own[0], own[-1])
+            at = np.repeat((free - own[:-1]).astype(np.int32), sizes)
+            at += np.arange(own[0], own[-1], dtype=np.int32)
             part = slice(begin + own[0], begin + own[-1])
             own_ids[at], own_values[at] = ids[part], values[part]
             free += sizes
