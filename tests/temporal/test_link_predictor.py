@@ -255,7 +255,8 @@ def test_forgets_the_nodes_without_links_for_the_longest_time(tmp_path: Path, mu
     for first in range(200, 300, 20):
         assert model.update(part(log, first, first + 20)).n_nodes_ <= 24
         names, graph = model._saved.stream.names, model._saved.stream.graph
-        last, events = graph.last_times(names.end), {}
+        last: Any = graph.last_times(names.end)
+        events: dict[Any, float] = {}
         for e in range(first + 20):
             nodes = ((log["source"][e], False), (log["target"][e], not mutual))
             events |= {node: float(log["time"][e]) for node in nodes}
@@ -302,7 +303,7 @@ def test_a_bad_target_leaves_no_name_of_the_source() -> None:
 
 
 def test_training_draws_negatives_among_all_targets_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
+    drawn: list[Any] = []
 
     def train(graph: Any, weights: Any, batch: Any, negatives: Any, *rest: Any) -> float:
         drawn.append(negatives)

@@ -10,14 +10,11 @@ from sparsenet.core.memory import release_pages
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row, parts_of, pointers_of, transpose
 from sparsenet.core.spilling import Spill
 from sparsenet.kernels.types import F32, F64, I32, I64
-from sparsenet.storage.narrow import round_rows
 
 #: Entries of a part, and the bytes that each takes while points on disk are transposed.
 ENTRIES_AT_A_TIME, TRANSPOSING_BYTES = 1 << 22, 28
 #: Queries of a search in mapped lists whose pages are then released.
 QUERIES_AT_A_TIME = 64
-#: Names of the arrays of `round_rows`.
-POINTERS, VALUES = "index.indptr", "index.data"
 
 
 def by_feature(points: RowSource, spill: Spill) -> Rows:
@@ -68,12 +65,12 @@ def posting_lists(points: RowSource, turned: Rows, weights: F32, max_points: int
 
     `turned` are the points by feature.
     """
-    largest = max((np.abs(part.data).max(initial=0) for part in _parts(turned)), default=np.float32(0))
+    largest = max((np.abs(part.data).max(initial=0) for part in parts(turned)), default=np.float32(0))
     largest = max(largest, np.finfo(np.float32).tiny)  # so that no product overflows
     lengths = (_point_lengths(points, weights) / largest).astype(np.float32)
     is_cut = turned.sizes.max(initial=0) > max_points
     ids, values, done = spill.growing(np.int32), spill.growing(np.float32), 0
-    for part in _parts(turned):
+    for part in parts(turned):
         data = part.data / largest
         data *= np.repeat(weights[done : done + len(part)], part.sizes)
         data /= lengths[part.indices]
@@ -86,22 +83,6 @@ def posting_lists(points: RowSource, turned: Rows, weights: F32, max_points: int
     return Rows(indptr, ids.joined() if is_cut else turned.indices, values.joined(), turned.width)
 
 
-def rounded(lists: Rows, spill: Spill) -> Rows:
-    """Return posting lists in the 8 bits in which they are saved."""
-    values = spill.growing(np.float32)
-    for part in _parts(lists):
-        data = part.data.copy()
-        round_rows({POINTERS: part.indptr, VALUES: data})
-        values.append(data)
-    return Rows(lists.indptr, lists.indices, values.joined(), lists.width)
-
-
-def release(lists: Rows) -> None:
-    """Give the pages of lists in files back to the system."""
-    for array in (lists.indices, lists.data):
-        release_pages(array)
-
-
 def peak_memory(points: RowSource) -> int:
     """Return the bytes that transposing and weighing take at most."""
     if isinstance(points, Rows):
@@ -109,10 +90,12 @@ def peak_memory(points: RowSource) -> int:
     return TRANSPOSING_BYTES * min(points.n_entries, ENTRIES_AT_A_TIME) + 28 * len(points)
 
 
-def _parts(lists: Rows) -> Iterator[Rows]:
+def parts(lists: Rows) -> Iterator[Rows]:
+    """Yield parts of posting lists, and free their pages if they are in files."""
     for begin, end in parts_of(lists.indptr, ENTRIES_AT_A_TIME):
         yield lists.slice(begin, end)
-        release(lists)
+        for array in (lists.indices, lists.data):
+            release_pages(array)
 
 
 def _point_lengths(points: RowSource, weights: F32) -> F64:

@@ -32,7 +32,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 SHARDS = 16
 #: Rows of a part in a file.
-BLOCK = 1 << 18
+BLOCK = 1 << 16
 #: Steps whose files are merged: a process can map a limited number of files, often 1,024.
 CHUNK = 32
 
