@@ -13,7 +13,7 @@ blend: the same for a blend without network, and its longest tasks.
 network: a network whose labels are trained in shards (`bench.scaleout_network`).
 
 processes, dask, ray, mpi: trees and blends on 1, 2, 4 and 8 workers of an executor that is installed, also with a
-killed worker (`bench.scaleout_executors`), and how many of these models differ from those of this process. With
+killed worker (`bench.scaleout_executors`), and how many of these models differ from the models of this process. With
 ``--workers``, other numbers of workers; those in FILE stay.
 """
 

@@ -151,10 +151,12 @@ def of_rows(name: str, rows: NarrowRows) -> Arrays:
 
 def narrow_rows(name: str, arrays: Arrays, indptr: NDArray[Any] | None = None) -> NarrowRows | None:
     """Return the 8-bit rows of an array that `widen` has left narrow, checked; None for floats."""
-    codes, scales = arrays[name], arrays.get(name + SCALE)
-    if codes.dtype != np.int8 or scales is None or scales.dtype != np.uint16:
+    codes = arrays[name]
+    if codes.dtype != np.int8:
         return None
-    rows = NarrowRows(codes, scales, indptr)
+    if name + SCALE not in arrays:
+        raise ModelError(f"{name} is not made of 8-bit rows with a scale for each: there are no scales")
+    rows = NarrowRows(codes, arrays[name + SCALE], indptr)
     rows.check(name)
     return rows
 

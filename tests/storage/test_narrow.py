@@ -47,7 +47,7 @@ def restored(arrays: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for name, array in wide.items():
         pointers = next((wide.get(name.replace(own, of)) for own, of in VALUES.items() if name.endswith(own)), None)
-        rows = narrow_rows(name, wide, pointers)
+        rows = narrow_rows(name, wide, pointers) if name + SCALE in wide else None
         if not name.endswith(SCALE):
             found[name] = array if rows is None else rows.floats()
     return found

@@ -12,8 +12,8 @@ from sparsenet import kernels
 from sparsenet.core.rows import Rows
 from sparsenet.engines.blend.candidates import PSEUDO_NEIGHBOR, Parts, n_by_neighbors
 from sparsenet.engines.blend.combination import Combination
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.engines.neighbors.postings import posting_arrays
 from sparsenet.engines.network.losses import BinaryCrossEntropy, SampledSoftmax
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import Parameter

@@ -11,8 +11,8 @@ import numpy as np
 from sparsenet.core.rows import Rows
 from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays, postings_of
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.engines.neighbors.postings import posting_arrays, postings_of
 from sparsenet.engines.tree.fit_tree import FittedTree, best_labels
 from sparsenet.engines.tree.machines import Level
 from sparsenet.kernels.types import F32, I32, I64

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.spilling import Spill
+from sparsenet.engines.neighbors.narrow_postings import NarrowPostings
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.engines.neighbors.postings import Postings
 from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.storage.narrow import round_rows
 
@@ -18,7 +18,7 @@ from sparsenet.storage.narrow import round_rows
 def rounded_neighbors(neighbors: Neighbors, spill: Spill) -> Neighbors:
     """Return the neighbors with sparse points in 8 bits; dense points have 8 already."""
     index = neighbors.index
-    return replace(neighbors, index=Postings.rounded(index, spill)) if isinstance(index, Rows) else neighbors
+    return replace(neighbors, index=NarrowPostings.rounded(index, spill)) if isinstance(index, Rows) else neighbors
 
 
 def round_network(fitted: FittedNetwork) -> FittedNetwork:

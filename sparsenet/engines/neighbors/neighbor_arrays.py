@@ -12,8 +12,8 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import MAX_WIDTH, integer, real
 from sparsenet.engines.neighbors.cell_arrays import about_cells, pack_cells, unpack_cells
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
+from sparsenet.engines.neighbors.narrow_postings import NarrowPostings
 from sparsenet.engines.neighbors.neighbors import Neighbors
-from sparsenet.engines.neighbors.postings import Postings
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
@@ -37,7 +37,7 @@ def pack(neighbors: Neighbors | None) -> tuple[Arrays, dict[str, Any] | None]:
     }
     if cells is not None:
         return arrays | pack_cells(cells), about | about_cells(cells)
-    assert isinstance(index, Postings), "posting lists are rounded when they have been learnt"
+    assert isinstance(index, NarrowPostings), "posting lists are rounded when they have been learnt"
     points: Arrays = {"index.indptr": index.indptr, "index.indices": index.points.astype(np.int32)}
     about |= {"index": "postings", "max_comparisons": neighbors.max_comparisons}
     return arrays | points | of_rows("index.data", index.rows), about
@@ -61,7 +61,7 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
         raise ModelError("the weights of features of the neighbors must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
     most = integer("max_comparisons", about.get("max_comparisons", Neighbors.max_comparisons), 1, MAX_WIDTH)
-    index: Postings | VectorCells
+    index: NarrowPostings | VectorCells
     if about.get("index") == "cells":
         index = unpack_cells(arrays, about, n_points, n_features)
     else:
@@ -69,7 +69,9 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
     return Neighbors(index, labels, weights, rarity, power, n_centroids=n_centroids, max_comparisons=most)
 
 
-def _unpack_postings(arrays: Arrays, n_points: int, n_features: int, *, may_be_dense: bool) -> Postings | VectorCells:
+def _unpack_postings(
+    arrays: Arrays, n_points: int, n_features: int, *, may_be_dense: bool
+) -> NarrowPostings | VectorCells:
     """Return the posting lists of sparse points. In version 0.1 they were floats, and held dense points too."""
     indptr, points = arrays["index.indptr"], arrays["index.indices"]
     points = points.astype(np.int32) if points.dtype == np.uint16 else points
@@ -79,8 +81,8 @@ def _unpack_postings(arrays: Arrays, n_points: int, n_features: int, *, may_be_d
     if len(index) != n_features:
         raise ModelError(f"the neighbors are not of points with {n_features} features")
     if rows is not None:
-        return Postings.of(points, rows, n_points)
-    return (cells_of_postings(index) if may_be_dense else None) or Postings.rounded(index)
+        return NarrowPostings.of(points, rows, n_points)
+    return (cells_of_postings(index) if may_be_dense else None) or NarrowPostings.rounded(index)
 
 
 def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:

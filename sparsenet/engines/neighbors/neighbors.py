@@ -16,8 +16,8 @@ from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows, RowSource, as_matrix
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
+from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays
 from sparsenet.engines.neighbors.posting_lists import QUERIES_AT_A_TIME
-from sparsenet.engines.neighbors.postings import Postings, posting_arrays
 from sparsenet.engines.neighbors.unit_points import UnitPoints, largest_values
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import F32, I32, I64
@@ -29,7 +29,7 @@ class Neighbors:
 
     Attributes
     ----------
-    index : Postings, VectorCells, Rows or UnitPoints
+    index : NarrowPostings, VectorCells, Rows or UnitPoints
         Points of unit length after weighing. Sparse ones are posting lists, (d, n_points), and dense ones in cells.
         While a model learns, these are the rows of the lists, and points that are compared one by one.
     labels : Rows
@@ -48,7 +48,7 @@ class Neighbors:
         Not saved: the sums that leave a point out of its own centroids.
     """
 
-    index: Postings | VectorCells | Rows | UnitPoints
+    index: NarrowPostings | VectorCells | Rows | UnitPoints
     labels: Rows
     weights: F32
     rarity: float
@@ -68,9 +68,9 @@ class Neighbors:
         return len(self.labels) - self.n_centroids
 
     @property
-    def postings(self) -> Postings | Rows | None:
+    def postings(self) -> NarrowPostings | Rows | None:
         """The posting lists of sparse points; None for dense points."""
-        return self.index if isinstance(self.index, Postings | Rows) else None
+        return self.index if isinstance(self.index, NarrowPostings | Rows) else None
 
     @property
     def cells(self) -> VectorCells | None:
@@ -79,7 +79,7 @@ class Neighbors:
 
     def arrays(self) -> list[NDArray[Any]]:
         """Return the arrays that the model holds."""
-        index = self.index.arrays() if isinstance(self.index, Postings | VectorCells) else []
+        index = self.index.arrays() if isinstance(self.index, NarrowPostings | VectorCells) else []
         own = [] if self.centroids is None else [self.centroids.labels, self.centroids.sums]
         return [*arrays_of(self.index, self.labels), *index, self.weights, *own]
 
@@ -98,7 +98,7 @@ class Neighbors:
         k = min(k, len(self.labels))
         near, products = np.zeros((len(points), k), np.int32), np.zeros((len(points), k), np.float32)
         queries = self.queries(points)
-        if isinstance(self.index, Postings | Rows):
+        if isinstance(self.index, NarrowPostings | Rows):
             about = *_arrays(queries), *posting_arrays(self.index), self.index.width, self.max_comparisons
             kernels.nearest_points(*about, near, products, threads)
             return near, products
@@ -177,7 +177,7 @@ class Neighbors:
         """Take the state of a pickle. Old posting lists were floats, and held dense points in version 0.1."""
         if (version := state.pop("version", 1)) < 3 and isinstance(state["index"], Rows):
             cells = cells_of_postings(state["index"]) if version == 1 else None
-            state["index"] = cells or Postings.rounded(state["index"])
+            state["index"] = cells or NarrowPostings.rounded(state["index"])
         self.__dict__.update(state)
 
     @cached_property

@@ -13,7 +13,7 @@ from scipy import sparse
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.linear_model import LinearModel
-from sparsenet.engines.neighbors.postings import posting_arrays
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays
 from sparsenet.engines.text.fit_text import FittedText, TextModel
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import NetworkModel

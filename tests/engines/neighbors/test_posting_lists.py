@@ -21,7 +21,7 @@ from sparsenet.data.streamed_rows import StreamedRows
 from sparsenet.engines.blend.rounding import rounded_neighbors
 from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit, peak_memory
-from sparsenet.engines.neighbors.postings import posting_arrays
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays
 
 RNG = np.random.default_rng(0)
 N, D = 900, 120

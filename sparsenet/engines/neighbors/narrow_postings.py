@@ -22,7 +22,7 @@ IN_MEMORY = Spill(sys.maxsize)
 
 
 @dataclass(frozen=True, eq=False)
-class Postings:
+class NarrowPostings:
     """The points that have each feature, ascending, with values in 8 bits.
 
     Attributes
@@ -74,15 +74,17 @@ class Postings:
         return [self.indptr, self.points, *self.rows.arrays()]
 
 
-def posting_arrays(index: Rows | Postings) -> tuple[I64, I32 | U16, F32 | I8, U16 | None]:
+def posting_arrays(index: Rows | NarrowPostings) -> tuple[I64, I32 | U16, F32 | I8, U16 | None]:
     """Return pointers, points, values and steps of posting lists, in the order of the kernels' arguments."""
     if isinstance(index, Rows):  # while a model learns
         return index.indptr, index.indices, index.data, None
     return index.indptr, index.points, index.rows.codes, index.rows.steps
 
 
-def postings_of(n_points: int, indptr: I64, points: Any, values: Any, steps: U16 | None = None) -> Rows | Postings:
+def postings_of(
+    n_points: int, indptr: I64, points: Any, values: Any, steps: U16 | None = None
+) -> Rows | NarrowPostings:
     """Return posting lists by their `posting_arrays`."""
     if steps is None:
         return Rows(indptr, points, values, n_points)
-    return Postings(points, NarrowRows(values, steps, indptr), n_points)
+    return NarrowPostings(points, NarrowRows(values, steps, indptr), n_points)
