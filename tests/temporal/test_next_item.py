@@ -344,7 +344,7 @@ def test_running_out_of_memory_leaves_no_name_without_a_row(monkeypatch: pytest.
 
 
 def test_rows_stay_within_the_maximum() -> None:
-    log = dict.fromkeys(("user", "item", "time"), list(range(90)))
+    log = {name: list(range(90)) for name in ("user", "item", "time")}
     model = NextItem(max_users=70, max_items=100).fit(log)
     assert len(model._saved.stream.arrays.user_values) == 70
     assert len(model._saved.stream.arrays.item_counts) == 100
