@@ -28,7 +28,14 @@ def network() -> ExtremeClassifier:
     return ExtremeClassifier(**SIZES, random_state=0, n_jobs=1, verbose=0)
 
 
-class Clock(Callback):
+class OnSteps(Callback):
+    """A callback that does nothing after an epoch."""
+
+    def on_epoch(self, record: dict[str, float]) -> None:
+        """Do nothing."""
+
+
+class Clock(OnSteps):
     """A callback that keeps the CPU seconds of this process after each step."""
 
     def __init__(self) -> None:
@@ -62,7 +69,7 @@ def on_processes(data: Planted, n: int) -> dict[str, Any]:
     }
 
 
-class FileSizes(Callback):
+class FileSizes(OnSteps):
     """A callback that adds up the bytes of the files of each step."""
 
     def __init__(self, folder: str) -> None:
