@@ -166,7 +166,7 @@ def predict(given: SimpleNamespace) -> None:
 
     A recommender reads the name of a user on each line, baskets with --baskets, or a log of new users from a table.
     Unknown users get the most popular items. A model of a stream reads the names of users, too. A link predictor reads
-    a table with the columns of sources and targets, and adds the probability of each link.
+    a whole table with the columns of sources and targets, and adds the probability of each link.
     """
     from sparsenet.cli import (
         log_commands,
