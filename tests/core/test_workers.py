@@ -11,6 +11,7 @@ import pytest
 from sparsenet import Workers
 from sparsenet.core import scratch as scratch_files
 from sparsenet.core import workers
+from sparsenet.core.workers import task_runner
 from tests.support import pool_tasks
 from tests.support.pool_tasks import add, die, fail, fail_unpicklably, process, processes, run, sleep
 
@@ -34,6 +35,16 @@ def pool():
 
 def test_returns_results_in_order(pool, scratch):
     assert run(pool, add, [(number,) for number in range(50)], scratch=scratch) == [45 + n for n in range(50)]
+
+
+@pytest.mark.parametrize("make", [processes, ThreadPoolExecutor], ids=["forked processes", "threads"])
+def test_counts_the_workers_of_a_machine(make):
+    workers._about()  # which forked processes inherit
+    with make(2) as pool, task_runner(pool) as runner, runner.session() as session:
+        session.run(sleep, [(0.3,)] * 2)
+        [machine] = runner.machines()
+    assert machine.is_own
+    assert machine.n_workers == 2
 
 
 def test_threads_are_workers_too(scratch):
