@@ -152,6 +152,8 @@ class _Pool:
             failed: Future[Any] = Future()
             failed.set_exception(error)
             return failed
+        except RuntimeError as error:
+            raise RuntimeError(f"the executor takes no tasks: {error}") from error
 
     def renew(self, error: BaseException) -> None:
         """Replace a broken executor."""

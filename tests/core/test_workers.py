@@ -103,6 +103,13 @@ def test_a_broken_pool_that_was_given_names_the_fix(scratch):
         run(pool, die, [(None, 1)], scratch=scratch)
 
 
+def test_names_an_executor_that_was_shut_down(scratch):
+    with ThreadPoolExecutor(1) as pool:
+        pass
+    with pytest.raises(RuntimeError, match="the executor takes no tasks: .* after shutdown"):
+        run(pool, add, [(1,)], scratch=scratch)
+
+
 def test_deadline_names_the_task_and_leaves_no_process(scratch, monkeypatch):
     monkeypatch.setattr(workers, "GRACE", 0.1)
     own = processes(1)
