@@ -13,6 +13,8 @@ from scipy import sparse
 from sparsenet import ExtremeClassifier, SampledSoftmax, Workers
 from sparsenet.core import scratch as scratch_files
 from sparsenet.engines.network import shard_tasks, shards
+from sparsenet.engines.network.label_records import LabelRecords
+from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.shard_tasks import ShardPlan, sum_in_pairs, train_part
 from sparsenet.engines.network.shards import Shards
 from tests.support import pool_tasks
@@ -163,6 +165,35 @@ def test_hidden_units_are_dropped_and_scores_calibrated():
     assert one.history_[-1]["P@1"] == pytest.approx(usual.history_[-1]["P@1"], abs=0.02)
 
 
+def test_dropping_hidden_units_leaves_the_state_of_their_rows_with_the_workers(monkeypatch):
+    drop, found = Network.drop_hidden, []
+
+    def watched(self):
+        found.append([sorted(parameter.state) for parameter in self.output.parameters()])
+        drop(self)
+
+    monkeypatch.setattr(Network, "drop_hidden", watched)
+    on_threads(1, {"hidden": "auto", "epochs": 3}, validation=(POINTS[320:900], LABELS[320:900]))
+    assert found == [[[], ["squares"], ["squares"]]]
+
+
+def test_ctrl_c_while_labels_come_back_leaves_the_model_unchanged(tmp_path, monkeypatch):
+    model = network()
+    before, write, calls = model.network_, LabelRecords.write_to, []
+
+    def interrupted(self, *args):
+        calls.append(args)
+        if len(calls) == 2:  # the first one is for the validation, this one for the checkpoint
+            raise KeyboardInterrupt
+        write(self, *args)
+
+    monkeypatch.setattr(LabelRecords, "write_to", interrupted)
+    how = {"validation": (POINTS[320:640], LABELS[320:640]), "checkpoint": tmp_path / "run"}
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
+        model.fit(POINTS[:320], LABELS[:320], executor=pool, **how)
+    assert model.network_ is before
+
+
 def test_an_interrupted_run_keeps_its_weights_and_resumes(tmp_path):
     own = {"epochs": 3}
     model, how = ExtremeClassifier(), {"checkpoint": tmp_path / "run"}
@@ -177,7 +208,7 @@ def test_an_interrupted_run_keeps_its_weights_and_resumes(tmp_path):
 def test_a_checkpoint_of_one_process_is_refused(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         network({"epochs": 3}, checkpoint=tmp_path / "run", callbacks=[StopAt(2)])
-    with pytest.raises(ValueError, match=r"shards=not recorded; this one has shards=16"):
+    with pytest.raises(ValueError, match=r"shards of labels \(by executor\)=not recorded"):
         on_threads(1, {"epochs": 3}, checkpoint=tmp_path / "run", resume=True)
 
 
