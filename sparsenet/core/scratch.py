@@ -235,7 +235,5 @@ def _allow_more_files() -> None:
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = 2 * now if most == resource.RLIM_INFINITY else min(2 * now, most)
     if raised == now:
-        raise OSError(
-            errno.EMFILE, f"too many open files, and the limit cannot be raised above {most}: see `ulimit -Hn`"
-        )
+        raise OSError(errno.EMFILE, f"too many open files, and their limit cannot exceed {most}: raise `ulimit -Hn`")
     resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))

@@ -78,13 +78,16 @@ def test_mapped_arrays_are_read_only(tmp_path):
         scratch.get("some")[0][0] = 1
 
 
+NAMES = [f"own.{number}" for number in range(40)]
+
+
 @pytest.fixture
 def many_files(tmp_path):
     """Put more files than this process may have open."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     scratch = FolderScratch(str(tmp_path))
-    for number in range(40):
-        scratch.put(f"own.{number}", np.array([number]))
+    for number, name in enumerate(NAMES):
+        scratch.put(name, np.array([number]))
     first_free = os.dup(0)
     os.close(first_free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (first_free + 16, before[1]))
@@ -94,11 +97,10 @@ def many_files(tmp_path):
 
 
 def test_maps_more_files_than_may_be_open_at_first(many_files):
-    assert [many_files.get(f"own.{number}")[0][0] for number in range(40)] == list(range(40))
+    assert [many_files.get(name)[0][0] for name in NAMES] == list(range(len(NAMES)))
 
 
 def test_names_a_limit_of_open_files_that_cannot_be_raised(many_files, monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 64))
-    with pytest.raises(OSError, match="too many open files, and the limit cannot be raised above 64"):
-        for number in range(40):
-            many_files.get(f"own.{number}")
+    with pytest.raises(OSError, match="too many open files, and their limit cannot exceed 64"):
+        list(map(many_files.get, NAMES))

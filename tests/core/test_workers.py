@@ -106,7 +106,7 @@ def test_a_broken_pool_that_was_given_names_the_fix(scratch):
 def test_names_an_executor_that_was_shut_down(scratch):
     with ThreadPoolExecutor(1) as pool:
         pass
-    with pytest.raises(RuntimeError, match="the executor takes no tasks: .* after shutdown"):
+    with pytest.raises(RuntimeError, match=r"the executor takes no tasks: .* after shutdown"):
         run(pool, add, [(1,)], scratch=scratch)
 
 
