@@ -28,8 +28,12 @@ from bench.table import markdown
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the comparison; the report is written after each run, so that an interruption loses nothing."""
-    options = _options(arguments)
+    """Run the comparison and print a table for each data set."""
+    print(markdown(compare(_options(arguments))))
+
+
+def compare(options: argparse.Namespace) -> dict[str, Any]:
+    """Run every system; the report is written after each run, so that an interruption loses nothing."""
     use_cpus(options.threads)
     data_sets = [prepare(path) for path in options.data]
     report = _head(options, data_sets)
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         report["runs"].append(run)
         keep(report, options.out)
         print(_brief(run), file=sys.stderr, flush=True)
-    print(markdown(report))
+    return report
 
 
 def _runs(options: argparse.Namespace, data_sets: list[DataSet]) -> Iterator[dict[str, Any]]:
@@ -79,12 +83,16 @@ def _brief(run: dict[str, Any]) -> str:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    found = parser(__doc__, COMPARED)
+    return options_of(parser(__doc__, COMPARED), Path("bench/results/quality.json")).parse_args(arguments)
+
+
+def options_of(found: argparse.ArgumentParser, out: Path) -> argparse.ArgumentParser:
+    """Add the options of `compare`."""
     found.add_argument("--repeats", type=int, default=5)
     found.add_argument("--seeds", type=numbers, default=[0, 1, 2, 3, 4])
     found.add_argument("--tuned", type=Path, help="a file that bench.tune wrote")
-    found.add_argument("--out", type=Path, default=Path("bench/results/quality.json"))
-    return found.parse_args(arguments)
+    found.add_argument("--out", type=Path, default=out)
+    return found
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ blend: the same for a blend without network, and its longest tasks.
 network: a network whose labels are trained in shards (`bench.scaleout_network`).
 
 processes, dask, ray, mpi: trees and blends on 1, 2, 4 and 8 workers of an executor that is installed, also with a
-killed worker (`bench.scaleout_executors`), and how many of these models differ from those of this process.
+killed worker (`bench.scaleout_executors`), and how many of these models differ from the models of this process. With
+``--workers``, other numbers of workers; those in FILE stay.
 """
 
 from __future__ import annotations
@@ -169,7 +170,10 @@ def measure_equal(options: argparse.Namespace, *, executor: str) -> dict[str, An
     """Return the bits of the models of an executor by number of workers, and how many differ from the usual ones."""
     data = planted()
     usual = {name: bits(model().fit(data.X, data.Y)) for name, model in MODELS.items()}
-    found = {str(n): on_workers(executor, n) for n in WORKERS}
+    before = kept(options).get(executor, {})
+    found: dict[str, dict[str, str]] = before["bits"] if before.get("usual") == usual else {}
+    for n in options.workers:
+        found[str(n)] = on_workers(executor, n)
     runs = [run for own in found.values() for run in own.items()]
     differ = sum(own != usual[model.partition(",")[0]] for model, own in runs)
     return {"labels": LABELS, "points": POINTS, "usual": usual, "bits": found, "models": len(runs), "differ": differ}
@@ -220,6 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--part", nargs="+", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--workers", nargs="+", type=int, default=WORKERS)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     for part in options.part:
@@ -228,13 +233,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         found = {**head(threads=1), **PARTS[part](options)}
         if options.out:
-            before = json.loads(options.out.read_text()) if options.out.exists() else {}
-            keep({**before, part: found}, options.out)
+            keep({**kept(options), part: found}, options.out)
         show(part, found)
         if part == "tree":
             print("\n".join(table(costs_of(found))))
         if part == "network":
             print("\n".join(network_table(found)))
+
+
+def kept(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the parts in the file."""
+    found: dict[str, Any] = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
+    return found
 
 
 def show(part: str, found: dict[str, Any]) -> None:

@@ -232,10 +232,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", type=Path)
     report = json.loads(parser.parse_args(arguments).result.read_text())
-    print("\n".join(table(costs_of(report["tree"]))))
-    hours = neighbor_hours(report["blend"], 3e8 * 75)
-    print(f"the neighbors of a blend of 300 M points: {hours:.1f} hours, whatever the number of cores")
-    print("\n".join(network_table(report["network"])))
+    if "tree" in report:
+        print("\n".join(table(costs_of(report["tree"]))))
+    if "blend" in report:
+        hours = neighbor_hours(report["blend"], 3e8 * 75)
+        print(f"the neighbors of a blend of 300 M points: {hours:.1f} hours, whatever the number of cores")
+    if "network" in report:
+        print("\n".join(network_table(report["network"])))
 
 
 if __name__ == "__main__":

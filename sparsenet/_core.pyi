@@ -10,6 +10,7 @@ Symbols in shapes: n points of a batch, d features, h units, L labels, a active 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,12 @@ def has_bf16() -> bool:
 
 def csr_matmul(indptr: I64, indices: I32, data: F32, dense: F32, out: F32, threads: int) -> None:
     """Compute ``out = csr @ dense``: csr (n, d), dense (d, h), out (n, h)."""
+
+def csr_matmul_narrow(indptr: I64, indices: I32, data: F32, codes: I8, steps: U16, out: F32, threads: int) -> None:
+    """Compute `csr_matmul` for rows of 8 bits, with the same bits as for their floats: codes (d, h), steps (d,).
+
+    A row is its codes times its step; `steps` are the upper halves of the bits of floats.
+    """
 
 def transpose_batch(
     indptr: I64,
@@ -339,7 +346,7 @@ def search_cells(
     multiple of 4. Column c of the rows, with the bias as column h, is number ``c // g`` of group ``c % g``. Entry j has
     row ``j % 32`` of block ``j // 32`` of `blocks` (ceil(E / 32), g, 16): row r has the lower half of byte r if r < 16,
     else the upper half of byte r - 16. A query's products with the centroids of a group, less the smallest of them, are
-    shifted right, with rounding, until all groups fit into 8 bits and all sums into 16.
+    shifted right, with rounding, until all groups fit into 6 bits and all sums into 16.
 
     `out_labels` and `out_scores` (n, k) are best first; missing labels are -1, with a score of minus infinity.
     `out_scanned` (n,) counts the entries of the cells.
@@ -392,8 +399,9 @@ def nearest_points(
     indices: I32,
     data: F32,
     index_indptr: I64,
-    index_points: I32,
-    index_weights: F32,
+    index_points: I32 | U16,
+    index_weights: F32 | I8,
+    index_steps: U16 | None,
     n_others: int,
     most: int,
     out_points: I32,
@@ -402,9 +410,10 @@ def nearest_points(
 ) -> None:
     """Find for each point the k nearest of `n_others` points by inner product, if that is above zero.
 
-    The index (d + 1,) lists the other points by feature. `out_points` and `out_products` (n, k) are best first, ties to
-    the smaller number, padded with point 0 and a product of 0. At most `most` entries of the index are read for a
-    point: its features with the smallest value per entry are skipped, on ties the later ones.
+    The index (d + 1,) lists the other points by feature. Its weights are floats, or codes with a step (d,) for each
+    list as in `csr_matmul_narrow`; then its points may have 16 bits. `out_points` and `out_products` (n, k) are best
+    first, ties to the smaller number, padded with point 0 and a product of 0. At most `most` entries of the index are
+    read for a point: its features with the smallest value per entry are skipped, on ties the later ones.
     """
 
 def neighbor_votes(
@@ -430,11 +439,11 @@ def rank_blend(
     data: F32,
     n_features: int,
     n_labels: int,
-    neighbors: tuple[F32, I64, I32, F32, I64, I32] | None,
+    neighbors: tuple[F32, I64, I32 | U16, F32 | I8, U16 | None, I64, I32] | None,
     most: int,
     n_neighbors: int,
     power: float,
-    network: tuple[F32, F32, F32, F32 | None, I64 | None, I32 | None, F32 | None] | None,
+    network: tuple[Any, ...] | None,
     weights: F32,
     pseudo_neighbor: float,
     n_candidates: int,
@@ -454,10 +463,10 @@ def rank_blend(
     the root of the votes plus `pseudo_neighbor` (plus 1 without votes) times the probability, which is the tree's
     without a network. `out_labels` and `out_scores` (n, k) are best first.
 
-    `neighbors` has the feature weights (d,), the index (d + 1,) of points and weights, and the label lists (m + 1,) of
-    the points. `network` has the hidden units (n, h), the weights (n_labels, h), the biases, the log-sum-exp of each
-    point's scores (None: scores are log-odds), and sparse weights of each label as pointers, features and values, or
-    None.
+    `neighbors` has the feature weights (d,), the index as in `nearest_points`, and the label lists (m + 1,) of the
+    points. `network` has the hidden units (n, h), the weights (n_labels, h), the biases, the log-sum-exp of each
+    point's scores (None: scores are log-odds), sparse weights of each label as pointers, features and values, or None,
+    and the steps (n_labels,) of the weights and of the sparse ones, if they are 8-bit codes, or None.
     """
 
 def recommend_items(

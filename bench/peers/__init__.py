@@ -71,6 +71,12 @@ SYSTEMS: dict[str, System] = {
 #: The systems that a comparison runs by default.
 COMPARED = list(SYSTEMS)
 
+# Without rounding to 8 bits, for the accuracy that rounding costs; such models cannot be saved.
+SYSTEMS |= {
+    f"{name}-floats": System(adapter="sparsenet", settings={**SYSTEMS[name].settings, "rounds": False})
+    for name in ("sparsenet-blend", "sparsenet-light")
+}
+
 # Steps are cheap on a GPU, so the grid is larger; it starts with large batches, the cheapest ones.
 SYSTEMS["dense-gpu"] = System(
     adapter="dense",

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import mmap
 import platform
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,6 +77,8 @@ class Peer(Protocol):
     def save(self, path: Path) -> None:
         """Write the model to a file or folder of that name, and load it again if prediction needs that."""
 
+    # A peer with a static method `load(path)`, which returns a saved model, is measured for the memory of that, too.
+
     def use_threads(self, threads: int) -> None:
         """Set the number of threads for prediction."""
 
@@ -92,7 +96,10 @@ class Peer(Protocol):
 
 
 def main(make_peer: type[Peer]) -> None:
-    """Run the job that the command line names."""
+    """Run the job that the command line names, or measure the memory of a saved model."""
+    if sys.argv[1] == "--load":
+        print(json.dumps(_loaded(make_peer, Path(sys.argv[2]))))
+        return
     job = Job.load(sys.argv[1])
     peer = make_peer(job)
     result: dict[str, Any] = {"versions": _versions(peer)}
@@ -106,6 +113,11 @@ def main(make_peer: type[Peer]) -> None:
     model = job.folder / "model"
     peer.save(model)
     result["model_mb"] = size_mb(model)
+    if hasattr(make_peer, "load") and result["model_mb"]:
+        spec = sys.modules["__main__"].__spec__
+        assert spec is not None, "an adapter runs as a module"
+        command = [sys.executable, "-m", spec.name, "--load", str(model)]
+        result |= json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     X = job.matrix("test.X")
     result |= bulk(peer, X, job.threads) | singles(peer, X, job.seed)
     peer.use_threads(job.threads)
@@ -177,6 +189,19 @@ def _cpu_seconds() -> float:
 
 
 # --- sizes ---
+
+
+def _loaded(make_peer: Any, path: Path) -> dict[str, float]:
+    """Return the resident memory that a loaded model adds to the libraries, in 10^6 bytes."""
+    before = _resident_mb()
+    model = make_peer.load(path)
+    found = {"loaded_mb": _resident_mb() - before}
+    del model
+    return found
+
+
+def _resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE / 1e6
 
 
 def forget_peak() -> None:

@@ -39,7 +39,11 @@ class Pecos:
 
     def save(self, path: Path) -> None:
         self.model.save(str(path))
-        self.model = XLinearModel.load(str(path), is_predict_only=True)
+        self.model = self.load(path)
+
+    @staticmethod
+    def load(path: Path) -> XLinearModel:
+        return XLinearModel.load(str(path), is_predict_only=True)
 
     def use_threads(self, threads: int) -> None:
         self.threads = threads

@@ -7,9 +7,12 @@ from typing import Any
 
 from scipy import sparse
 
+import sparsenet
 from bench.peers.measure import TOP, Job, Labels, main
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.data import read_xmc
+from sparsenet.engines.blend import fit_blend
+from sparsenet.engines.tree import train_levels
 
 ESTIMATORS = {kind.__name__: kind for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier)}
 
@@ -22,6 +25,12 @@ class Sparsenet:
         self.settings = dict(job.settings)
         self.masks_seen = False
         self.estimator = ESTIMATORS[self.settings.pop("estimator", "ExtremeClassifier")]
+        self.rounds = self.settings.pop("rounds", True)
+        if not self.rounds:  # all that rounds a blend to 8 and 16 bits, but for the weights of trees
+            unchanged = {fit_blend: ("rounded_neighbors", "round_network"), train_levels: ("to_bfloat16",)}
+            for module, names in unchanged.items():
+                for name in names:
+                    setattr(module, name, lambda part: part)
 
     def read(self) -> None:
         text = self.job.data / "train.txt"
@@ -36,8 +45,13 @@ class Sparsenet:
         self.model = model.set_params(**self.settings).fit(*self.given)
 
     def save(self, path: Path) -> None:
-        self.model.save(path)
-        self.model = self.estimator.load(path)
+        if self.rounds:
+            self.model.save(path)
+            self.model = self.load(path)
+
+    @staticmethod
+    def load(path: Path) -> Any:
+        return sparsenet.load(path)
 
     def use_threads(self, threads: int) -> None:
         self.model.set_params(n_jobs=threads)

@@ -15,12 +15,15 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <type_traits>
 
 #include "../core/csr.h"
+#include "../core/narrow.h"
 
 namespace sparsenet {
 
@@ -108,6 +111,26 @@ inline Csr csr_view(const Pointers& indptr, const Vector<const int32_t>& indices
 
 inline Csr csr_argument(Array indptr, Array indices, Array data) {
   return csr_view({indptr, "indptr"}, {indices, "indices"}, {data, "data"});
+}
+
+// Posting lists of points. Without `steps` these are int32 and float32, else int32 or uint16, and int8.
+inline Postings postings_argument(Array indptr, Array points, Array values, const std::optional<py::array>& steps) {
+  const Pointers indptr_(indptr, "index_indptr");
+  Postings found = {};
+  found.indptr = indptr_.data();
+  const bool is_short = points.dtype().equal(py::dtype::of<uint16_t>());
+  if (is_short && steps)
+    found.short_points = Vector<const uint16_t>(points, "index_points").require_room(indptr_.last()).data();
+  else
+    found.points = Vector<const int32_t>(points, "index_points").require_room(indptr_.last()).data();
+  if (!steps) {
+    found.values = Vector<const float>(values, "index_weights").require_room(indptr_.last()).data();
+    return found;
+  }
+  found.narrow.codes = Vector<const int8_t>(values, "index_weights").require_room(indptr_.last()).data();
+  found.narrow.steps =
+      Vector<const uint16_t>(*steps, "index_steps").require(0, indptr_.n_rows(), "rows of the index").data();
+  return found;
 }
 
 inline void require_at_least_one(const char* name, int64_t value) {

@@ -166,11 +166,10 @@ void bind_nearest_in_cells(Array queries, Array centroids, Array centroid_scales
 }
 
 void bind_nearest_points(Array indptr, Array indices, Array data, Array index_indptr, Array index_points,
-                         Array index_weights, int64_t n_others, int64_t most, Array out_points, Array out_products,
-                         int threads) {
+                         Array index_weights, const std::optional<py::array>& index_steps, int64_t n_others,
+                         int64_t most, Array out_points, Array out_products, int threads) {
   const Csr points = csr_argument(indptr, indices, data);
-  const Csr index =
-      csr_view({index_indptr, "index_indptr"}, {index_points, "index_points"}, {index_weights, "index_weights"});
+  const Postings index = postings_argument(index_indptr, index_points, index_weights, index_steps);
   const Matrix<int32_t> out_points_(out_points, "out_points");
   const Matrix<float> out_products_(out_products, "out_products");
   out_points_.require(0, indptr.size() - 1, "rows of the batch");
@@ -267,7 +266,8 @@ void bind_index(py::module_& core) {
            "codebook"_a, "unit"_a, "blocks"_a, "lengths"_a, "codes"_a, "scales"_a, "n_probes"_a, "n_candidates"_a,
            "out_positions"_a, "out_scores"_a, "out_scanned"_a, "threads"_a);
   core.def("nearest_points", bind_nearest_points, "indptr"_a, "indices"_a, "data"_a, "index_indptr"_a, "index_points"_a,
-           "index_weights"_a, "n_others"_a, "most"_a, "out_points"_a, "out_products"_a, "threads"_a);
+           "index_weights"_a, "index_steps"_a.none(true), "n_others"_a, "most"_a, "out_points"_a, "out_products"_a,
+           "threads"_a);
   core.def("neighbor_votes", bind_neighbor_votes, "indptr"_a, "indices"_a, "data"_a, "label_indptr"_a, "label_ids"_a,
            "label_weights"_a, "n_labels"_a, "wanted"_a, "out"_a, "threads"_a);
   core.def("recommend_items", bind_recommend_items, "indptr"_a, "items"_a, "amounts"_a, "list_indptr"_a, "list_items"_a,

@@ -22,6 +22,18 @@ void bind_csr_matmul(Array indptr, Array indices, Array data, Array dense, Array
   csr_matmul(csr, out_.rows(), dense_.data(), dense_.cols(), out_.data(), threads);
 }
 
+void bind_csr_matmul_narrow(Array indptr, Array indices, Array data, Array codes, Array steps, Array out, int threads) {
+  const Csr csr = csr_argument(indptr, indices, data);
+  const Matrix<const int8_t> codes_(codes, "codes");
+  const Vector<const uint16_t> steps_(steps, "steps");
+  const Matrix<float> out_(out, "out");
+  steps_.require(0, codes_.rows(), "rows of codes");
+  out_.require(0, indptr.size() - 1, "rows of the batch").require(1, codes_.cols(), "columns of codes");
+  require_threads(threads);
+  GilRelease release;
+  csr_matmul_narrow(csr, out_.rows(), {codes_.data(), steps_.data()}, codes_.cols(), out_.data(), threads);
+}
+
 int64_t bind_transpose_batch(Array indptr, Array indices, Array data, Array before, Array slots, Array features,
                              Array starts, Array rows, Array values) {
   const Csr csr = csr_argument(indptr, indices, data);
@@ -124,6 +136,8 @@ void bind_pair_dot(Array indptr, Array ids, Array hidden, Array weight, Array ou
 
 void bind_products(py::module_& core) {
   core.def("csr_matmul", bind_csr_matmul, "indptr"_a, "indices"_a, "data"_a, "dense"_a, "out"_a, "threads"_a);
+  core.def("csr_matmul_narrow", bind_csr_matmul_narrow, "indptr"_a, "indices"_a, "data"_a, "codes"_a, "steps"_a,
+           "out"_a, "threads"_a);
   core.def("transpose_batch", bind_transpose_batch, "indptr"_a, "indices"_a, "data"_a, "before"_a, "slots"_a,
            "features"_a, "starts"_a, "rows"_a, "values"_a);
   core.def("take_rows", bind_take_rows, "indptr"_a, "indices"_a, "data"_a, "rows"_a, "out_indptr"_a, "out_indices"_a,

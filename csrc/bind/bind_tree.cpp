@@ -201,6 +201,7 @@ class ArrayTuple {
         throw py::value_error(std::string(name) + " must be a tuple of arrays");
   }
   bool has(size_t i) const { return !parts_[i].is_none(); }
+  std::optional<py::array> maybe(size_t i) const { return has(i) ? std::optional(at(i)) : std::nullopt; }
   py::array at(size_t i) const {
     if (!has(i)) throw py::value_error("an array is missing");
     return py::reinterpret_borrow<py::array>(parts_[i]);
@@ -212,31 +213,47 @@ class ArrayTuple {
 
 BlendNeighbors neighbors_argument(const ArrayTuple& arrays, int64_t n_features, int64_t most, int64_t k, float power) {
   const Vector<const float> feature_weights_(arrays.at(0), "feature_weights");
-  const Pointers index_indptr_(arrays.at(1), "index_indptr"), label_indptr_(arrays.at(4), "label_indptr");
-  const Vector<const int32_t> label_ids_(arrays.at(5), "label_ids");
+  const Pointers label_indptr_(arrays.at(5), "label_indptr");
+  const Vector<const int32_t> label_ids_(arrays.at(6), "label_ids");
   feature_weights_.require(0, n_features, "n_features");
-  index_indptr_.require(0, n_features + 1, "n_features + 1");
+  Pointers(arrays.at(1), "index_indptr").require(0, n_features + 1, "n_features + 1");
   label_ids_.require_room(label_indptr_.last());
   require_between("n_neighbors", k, 1, label_indptr_.n_rows());
-  const Csr index = csr_view(index_indptr_, {arrays.at(2), "index_points"}, {arrays.at(3), "index_weights"});
+  const Postings index = postings_argument(arrays.at(1), arrays.at(2), arrays.at(3), arrays.maybe(4));
   return {feature_weights_.data(), index, label_indptr_.n_rows(), most, k, power, label_indptr_.data(),
           label_ids_.data()};
 }
 
 BlendNetwork network_argument(const ArrayTuple& arrays, int64_t n, int64_t n_labels) {
-  const Matrix<const float> hidden_(arrays.at(0), "hidden"), weight_(arrays.at(1), "weight");
+  const Matrix<const float> hidden_(arrays.at(0), "hidden");
   const Vector<const float> bias_(arrays.at(2), "bias");
   BlendNetwork network = {};
+  const auto steps_of_labels = [&](size_t i, const char* name) {
+    return Vector<const uint16_t>(arrays.at(i), name).require(0, n_labels, "n_labels").data();
+  };
   network.hidden = hidden_.require(0, n, "rows of the batch").data();
   network.width = hidden_.cols();
-  network.weight = weight_.require(0, n_labels, "n_labels").require(1, network.width, "columns of hidden").data();
+  const auto fits = [&](const auto& rows) {
+    return rows.require(0, n_labels, "n_labels").require(1, network.width, "columns of hidden").data();
+  };
+  if (arrays.has(7))
+    network.narrow_weight = {fits(Matrix<const int8_t>(arrays.at(1), "weight")), steps_of_labels(7, "weight_steps")};
+  else
+    network.weight = fits(Matrix<const float>(arrays.at(1), "weight"));
   network.bias = bias_.require(0, n_labels, "n_labels").data();
   if (arrays.has(3))
     network.totals = Vector<const float>(arrays.at(3), "totals").require(0, n, "rows of the batch").data();
   if (arrays.has(4)) {
     const Pointers wide_indptr_(arrays.at(4), "wide_indptr");
     wide_indptr_.require(0, n_labels + 1, "n_labels + 1");
-    network.wide = csr_view(wide_indptr_, {arrays.at(5), "wide_features"}, {arrays.at(6), "wide_weights"});
+    const Vector<const int32_t> wide_features_(arrays.at(5), "wide_features");
+    if (arrays.has(8)) {
+      const Vector<const int8_t> codes_(arrays.at(6), "wide_weights");
+      network.narrow_wide = {codes_.require_room(wide_indptr_.last()).data(), steps_of_labels(8, "wide_steps")};
+      network.wide = {wide_indptr_.data(), wide_features_.require_room(wide_indptr_.last()).data(), nullptr};
+    } else {
+      network.wide = csr_view(wide_indptr_, wide_features_, {arrays.at(6), "wide_weights"});
+    }
   }
   return network;
 }
@@ -262,11 +279,11 @@ void bind_rank_blend(const py::list& levels, Array names, int64_t beam, Array in
   BlendNeighbors neighbors_ = {};
   BlendNetwork network_ = {};
   if (neighbors) {
-    neighbors_ = neighbors_argument({*neighbors, 6, "neighbors"}, n_features, most, n_neighbors, power);
+    neighbors_ = neighbors_argument({*neighbors, 7, "neighbors"}, n_features, most, n_neighbors, power);
     in.neighbors = &neighbors_;
   }
   if (network) {
-    network_ = network_argument({*network, 7, "network"}, in.n, n_labels);
+    network_ = network_argument({*network, 9, "network"}, in.n, n_labels);
     in.network = &network_;
   }
   weights_.require(0, 3, "tree, network and neighbors");

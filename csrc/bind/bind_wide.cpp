@@ -6,7 +6,7 @@
 namespace sparsenet {
 namespace {
 
-Postings postings_argument(Array starts, Array rows, Array values, Array dense_of, Array dense, int64_t n) {
+BatchPostings batch_argument(Array starts, Array rows, Array values, Array dense_of, Array dense, int64_t n) {
   const Pointers starts_(starts, "starts");
   const Csr lists = csr_view(starts_, {rows, "rows"}, {values, "values"});
   const Vector<const int32_t> dense_of_(dense_of, "dense_of");
@@ -72,7 +72,7 @@ void bind_wide_forward(Array touched_indptr, Array touched, Array touched_slots,
   const Matrix<float> out_(out, "out");
   const Vector<const float> weights_(weights, "weights");
   const Touched touched_ = touched_argument(touched_indptr, touched, touched_slots, out_.rows(), "rows of out + 1");
-  const Postings postings = postings_argument(starts, rows, values, dense_of, dense, out_.cols());
+  const BatchPostings postings = batch_argument(starts, rows, values, dense_of, dense, out_.cols());
   require_threads(threads);
   GilRelease release;
   wide_forward(touched_, out_.rows(), weights_.data(), postings, out_.data(), out_.cols(), threads);
@@ -83,7 +83,7 @@ void bind_wide_gradient(Array touched_indptr, Array touched, Array touched_slots
   const Matrix<const float> grad_(grad, "grad");
   const Vector<float> out_(out, "out");
   const Touched touched_ = touched_argument(touched_indptr, touched, touched_slots, grad_.rows(), "rows of grad + 1");
-  const Postings postings = postings_argument(starts, rows, values, dense_of, dense, grad_.cols());
+  const BatchPostings postings = batch_argument(starts, rows, values, dense_of, dense, grad_.cols());
   out_.require_room(touched_.indptr[grad_.rows()]);
   require_threads(threads);
   GilRelease release;

@@ -1,6 +1,7 @@
 #include "sparse.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "../core/prefetch.h"
 #include "../core/threads.h"
@@ -16,6 +17,14 @@ constexpr int64_t kPointGrain = 16;
 void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* out, int threads) {
   parallel_blocks(n, kPointGrain, threads,
                   [&](int64_t begin, int64_t end) { kernels().csr_matmul(csr, dense, width, out, begin, end); });
+}
+
+void csr_matmul_narrow(Csr csr, int64_t n, NarrowRows dense, int64_t width, float* out, int threads) {
+  parallel_blocks(n, kPointGrain, threads, [&](int64_t begin, int64_t end) {
+    static thread_local std::vector<float> row;
+    row.resize(static_cast<size_t>(width));
+    kernels().csr_matmul_narrow(csr, dense, width, row.data(), out, begin, end);
+  });
 }
 
 int64_t transpose_batch(Csr csr, int64_t n, const int32_t* before, int64_t n_before, int32_t* slots, int32_t* features,

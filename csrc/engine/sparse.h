@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "../core/csr.h"
+#include "../core/narrow.h"
 
 namespace sparsenet {
 
@@ -22,6 +23,9 @@ void spread_postings(const int64_t* starts, int64_t n_slots, const int32_t* rows
 
 // out (n, width) = csr (n, d) x dense (d, width).
 void csr_matmul(Csr csr, int64_t n, const float* dense, int64_t width, float* out, int threads);
+
+// The same, with the same bits, for narrow rows.
+void csr_matmul_narrow(Csr csr, int64_t n, NarrowRows dense, int64_t width, float* out, int threads);
 
 // out[j] = hidden[i] . weight[ids[j]] for each point i and each j in [indptr[i], indptr[i + 1]).
 void pair_dot(const int64_t* indptr, const int32_t* ids, int64_t n, const float* hidden, const float* weight,

@@ -29,7 +29,7 @@ int32_t fill_strips(const int32_t* points, const float* values, int64_t count, i
 }
 
 // Packs the postings of a batch of n points for the kernels. The result is valid until the thread's next call.
-Strips pack_strips(const Postings& postings, int64_t n, int threads) {
+Strips pack_strips(const BatchPostings& postings, int64_t n, int threads) {
   static thread_local Scratch list_scratch, strip_scratch;
   // The first strip of a slot, with the largest possible padding before it, so that slots can be packed in parallel.
   const auto first_of = [&](int64_t slot) { return (postings.starts[slot] + (kStrip - 1) * slot) / kStrip; };
@@ -88,15 +88,15 @@ int64_t wide_touch(Support support, int64_t a, const int32_t* slots, int64_t* to
   return touched;
 }
 
-void wide_forward(Touched touched, int64_t a, const float* weights, const Postings& postings, float* out, int64_t n,
-                  int threads) {
+void wide_forward(Touched touched, int64_t a, const float* weights, const BatchPostings& postings, float* out,
+                  int64_t n, int threads) {
   const Strips batch = pack_strips(postings, n, threads);
   parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {
     kernels().wide_forward(touched, weights, batch, out, n, begin, end);
   });
 }
 
-void wide_gradient(Touched touched, int64_t a, const Postings& postings, const float* grad, int64_t n, float* out,
+void wide_gradient(Touched touched, int64_t a, const BatchPostings& postings, const float* grad, int64_t n, float* out,
                    int threads) {
   const Strips batch = pack_strips(postings, n, threads);
   parallel_blocks(a, kLabelGrain, threads, [&](int64_t begin, int64_t end) {

@@ -9,7 +9,7 @@ namespace sparsenet {
 
 // A batch as postings: the feature in slot s occurs in points rows[starts[s]] ... rows[starts[s + 1] - 1]. If
 // dense_of[s] >= 0, that row of `dense` holds the same values, zeros included.
-struct Postings {
+struct BatchPostings {
   int64_t n_slots;
   const int64_t* starts;
   const int32_t* rows;
@@ -23,11 +23,11 @@ int64_t wide_touch(Support support, int64_t a, const int32_t* slots, int64_t* to
                    int32_t* touched_slots, int threads);
 
 // Adds the wide scores of `a` active labels and n points to out (a, n).
-void wide_forward(Touched touched, int64_t a, const float* weights, const Postings& postings, float* out, int64_t n,
-                  int threads);
+void wide_forward(Touched touched, int64_t a, const float* weights, const BatchPostings& postings, float* out,
+                  int64_t n, int threads);
 
 // Writes the gradient of each touched weight, given the gradient of the scores, grad (a, n).
-void wide_gradient(Touched touched, int64_t a, const Postings& postings, const float* grad, int64_t n, float* out,
+void wide_gradient(Touched touched, int64_t a, const BatchPostings& postings, const float* grad, int64_t n, float* out,
                    int threads);
 
 }  // namespace sparsenet

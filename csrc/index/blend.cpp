@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 
+#include "../core/prefetch.h"
 #include "../core/threads.h"
 #include "../core/top_k.h"
 #include "../kernels/kernel_table.h"
@@ -151,19 +152,48 @@ class Candidates {
     const BlendNetwork& network = *in.network;
     const int64_t from = in.points.indptr[i], to = in.points.indptr[i + 1];
     for (int64_t j = from; j < to; ++j) dense_[static_cast<size_t>(in.points.indices[j])] = in.points.data[j];
-    if (network.width > 0)
-      kernels().dot_rows(network.hidden + i * network.width, network.weight, network.width, labels_.data(), 0,
-                         static_cast<int64_t>(labels_.size()), deep_.data());
+    if (network.width > 0) score_rows(network, network.hidden + i * network.width);
     for (size_t c = 0; c < labels_.size(); ++c) {
       float score = network.bias[labels_[c]];
-      if (network.wide.indptr != nullptr) {
-        const int64_t begin = network.wide.indptr[labels_[c]], count = network.wide.indptr[labels_[c] + 1] - begin;
-        score += kernels().sparse_dot(network.wide.indices + begin, network.wide.data + begin, count, dense_.data());
-      }
+      if (network.wide.indptr != nullptr) score += wide_score(network, labels_[c]);
       if (network.width > 0) score += deep_[c];
       log_p_[c] = network.totals != nullptr ? score - network.totals[i] : log_sigmoid(score);
     }
     for (int64_t j = from; j < to; ++j) dense_[static_cast<size_t>(in.points.indices[j])] = 0.0f;
+  }
+
+  // Writes the products of the candidates' dense rows with hidden units to `deep_`.
+  void score_rows(const BlendNetwork& network, const float* hidden) {
+    const auto n = static_cast<int64_t>(labels_.size());
+    if (network.weight != nullptr) {
+      kernels().dot_rows(hidden, network.weight, network.width, labels_.data(), 0, n, deep_.data());
+      return;
+    }
+    constexpr int64_t kAhead = 8, kLine = 64;
+    const NarrowRows& rows = network.narrow_weight;
+    wide_row_.resize(std::max(wide_row_.size(), static_cast<size_t>(network.width)));
+    for (int64_t c = 0; c < n; ++c) {
+      if (c + kAhead < n)
+        for (int64_t b = 0; b < network.width; b += kLine)
+          prefetch(rows.codes + labels_[c + kAhead] * network.width + b);
+      const int64_t label = labels_[c];
+      kernels().widen_row(rows.codes + label * network.width, from_bfloat16(rows.steps[label]), network.width,
+                          wide_row_.data());
+      kernels().dot_rows(hidden, wide_row_.data(), network.width, nullptr, 0, 1, deep_.data() + c);
+    }
+  }
+
+  // Returns the sum of a label's sparse weights times the values of the point in `dense_`.
+  float wide_score(const BlendNetwork& network, int32_t label) {
+    const int64_t begin = network.wide.indptr[label], count = network.wide.indptr[label + 1] - begin;
+    const float* weights = network.wide.data + begin;
+    if (network.narrow_wide.codes != nullptr) {
+      wide_row_.resize(std::max(wide_row_.size(), static_cast<size_t>(count)));
+      kernels().widen_row(network.narrow_wide.codes + begin, from_bfloat16(network.narrow_wide.steps[label]), count,
+                          wide_row_.data());
+      weights = wide_row_.data();
+    }
+    return kernels().sparse_dot(network.wide.indices + begin, weights, count, dense_.data());
   }
 
   void clear() {
@@ -172,6 +202,7 @@ class Candidates {
 
   std::vector<int32_t> labels_, near_, voted_;
   std::vector<float> penalties_, log_p_, deep_, query_, weights_;
+  std::vector<float> wide_row_;       // one row as floats
   std::vector<float> votes_, dense_;  // zero between points, by label and by feature
   std::vector<uint8_t> is_known_;
   std::vector<ScoredLabel> ranked_;

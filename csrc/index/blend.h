@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "../core/csr.h"
+#include "../core/narrow.h"
 #include "../tree/tree.h"
 
 namespace sparsenet {
 
 struct BlendNeighbors {
   const float* feature_weights;  // of a query
-  Csr index;                     // the training points by feature
+  Postings index;                // the training points by feature
   int64_t n_points, max_entries, k;
   float power;                  // exponent of a product in a vote
   const int64_t* label_starts;  // of each training point
@@ -21,9 +22,11 @@ struct BlendNeighbors {
 struct BlendNetwork {
   const float* hidden;  // (n, width): the hidden units of each point
   int64_t width;
-  const float *weight, *bias;  // (n_labels, width), (n_labels,)
-  const float* totals;         // (n,): the log-sum-exp of all scores; null if scores are log-odds
-  Csr wide;                    // sparse weights, a row for each label; null pointers if there are none
+  const float *weight, *bias;  // (n_labels, width), null if narrow; (n_labels,)
+  NarrowRows narrow_weight;
+  const float* totals;     // (n,): the log-sum-exp of all scores; null if scores are log-odds
+  Csr wide;                // sparse weights, a row for each label; null pointers if there are none
+  NarrowRows narrow_wide;  // the values of `wide`, if these are narrow
 };
 
 struct BlendIn {

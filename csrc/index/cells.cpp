@@ -76,11 +76,11 @@ class Marks {
   std::vector<int32_t> marked_;
 };
 
-// The products of a query with the centroids of all groups, in bytes.
+// The products of a query with the centroids of all groups, in 6 bits.
 class Tables {
  public:
   // Each group's products count from its smallest, which changes all scores alike. They are shifted until no group
-  // leaves 8 bits and no sum 16.
+  // leaves 6 bits and no sum 16.
   void build(const ShortQuery& query, int64_t width, const GroupCodes& codes) {
     const int64_t n = codes.n_groups * kCodes;
     products_.assign(static_cast<size_t>(n), 0);
@@ -96,7 +96,7 @@ class Tables {
       range = std::max(range, *high - least);
       for (auto product = group; product < group + kCodes; ++product) *product -= least;
     }
-    const int64_t largest = std::min<int64_t>(255, 65535 / std::max<int64_t>(codes.n_groups, 1));
+    const int64_t largest = std::min<int64_t>(63, 65535 / std::max<int64_t>(codes.n_groups, 1));
     int shift = 0;
     while (rounded(range, shift) > largest) ++shift;
     for (size_t t = 0; t < bytes_.size(); ++t) bytes_[t] = static_cast<uint8_t>(rounded(products_[t], shift));

@@ -25,11 +25,27 @@ void add_row(const Csr& rows, int64_t row, float x, float* sums) {
   for (int64_t j = rows.indptr[row]; j < rows.indptr[row + 1]; ++j) sums[rows.indices[j]] += x * rows.data[j];
 }
 
-int64_t entries(const Csr& index, int32_t feature) { return index.indptr[feature + 1] - index.indptr[feature]; }
+template <typename Point>
+void add_narrow(const Point* points, const int8_t* codes, int64_t count, float step, float x, float* __restrict sums) {
+  for (int64_t j = 0; j < count; ++j) sums[points[j]] += x * (step * static_cast<float>(codes[j]));
+}
+
+void add_list(const Postings& lists, int64_t feature, float x, float* sums) {
+  const int64_t begin = lists.indptr[feature], count = lists.indptr[feature + 1] - begin;
+  if (lists.narrow.codes == nullptr) return add_row({lists.indptr, lists.points, lists.values}, feature, x, sums);
+  const float step = from_bfloat16(lists.narrow.steps[feature]);
+  const int8_t* codes = lists.narrow.codes + begin;
+  if (lists.points != nullptr)
+    add_narrow(lists.points + begin, codes, count, step, x, sums);
+  else
+    add_narrow(lists.short_points + begin, codes, count, step, x, sums);
+}
+
+int64_t entries(const Postings& index, int32_t feature) { return index.indptr[feature + 1] - index.indptr[feature]; }
 
 }  // namespace
 
-void NearestSearch::find(const Csr& points, int64_t i, const Csr& index, int64_t n_others, int64_t max_entries,
+void NearestSearch::find(const Csr& points, int64_t i, const Postings& index, int64_t n_others, int64_t max_entries,
                          int64_t k, int32_t* out_points, float* out_products) {
   // All that may run out of memory comes before `products_` is written.
   zeros(products_, n_others);
@@ -46,12 +62,12 @@ void NearestSearch::find(const Csr& points, int64_t i, const Csr& index, int64_t
   }
 }
 
-void NearestSearch::add_products(const Csr& points, int64_t i, const Csr& index, int64_t max_entries) {
+void NearestSearch::add_products(const Csr& points, int64_t i, const Postings& index, int64_t max_entries) {
   const int64_t begin = points.indptr[i], end = points.indptr[i + 1];
   int64_t total = 0;
   for (int64_t j = begin; j < end; ++j) total += entries(index, points.indices[j]);
   if (total <= max_entries) {
-    for (int64_t j = begin; j < end; ++j) add_row(index, points.indices[j], points.data[j], products_.data());
+    for (int64_t j = begin; j < end; ++j) add_list(index, points.indices[j], points.data[j], products_.data());
     return;
   }
   features_.clear();
@@ -66,7 +82,7 @@ void NearestSearch::add_products(const Csr& points, int64_t i, const Csr& index,
   for (const Feature& own : features_) {
     max_entries -= own.count;
     if (max_entries < 0) return;
-    add_row(index, points.indices[own.at], points.data[own.at], products_.data());
+    add_list(index, points.indices[own.at], points.data[own.at], products_.data());
   }
 }
 
@@ -84,8 +100,8 @@ void NearestSearch::take_best(int64_t n_others, int64_t k) {
   std::memset(products, 0, static_cast<size_t>(n_others) * sizeof(float));
 }
 
-void nearest_points(const Csr& points, int64_t n, const Csr& index, int64_t n_others, int64_t max_entries, int64_t k,
-                    int32_t* out_points, float* out_products, int threads) {
+void nearest_points(const Csr& points, int64_t n, const Postings& index, int64_t n_others, int64_t max_entries,
+                    int64_t k, int32_t* out_points, float* out_products, int threads) {
   parallel_blocks(n, kGrain, threads, [&](int64_t first, int64_t last) {
     static thread_local const auto search = std::make_unique<NearestSearch>();
     for (int64_t i = first; i < last; ++i)

@@ -19,50 +19,65 @@ typedef uint8_t Bytes __attribute__((vector_size(kLookups), aligned(1), may_alia
 typedef uint16_t Words __attribute__((vector_size(kLookups), aligned(1), may_alias));
 typedef uint16_t EightWords __attribute__((vector_size(16), aligned(1), may_alias));
 typedef uint32_t EightInts __attribute__((vector_size(32), aligned(1), may_alias));
+typedef uint16_t RowWords __attribute__((vector_size(32), aligned(1), may_alias));
+typedef int32_t RowInts __attribute__((vector_size(64), aligned(1), may_alias));
+typedef float RowFloats __attribute__((vector_size(64), aligned(1), may_alias));
 
 // Looks up each code in the table of its 16 bytes.
-inline Words lookup(Bytes tables, Bytes codes) {
+inline Bytes lookup(Bytes tables, Bytes codes) {
 #if defined(__AVX512BW__)
-  return reinterpret_cast<Words>(
+  return reinterpret_cast<Bytes>(
       _mm512_shuffle_epi8(reinterpret_cast<__m512i>(tables), reinterpret_cast<__m512i>(codes)));
 #elif defined(__AVX2__)
-  return reinterpret_cast<Words>(
+  return reinterpret_cast<Bytes>(
       _mm256_shuffle_epi8(reinterpret_cast<__m256i>(tables), reinterpret_cast<__m256i>(codes)));
 #else
-  return reinterpret_cast<Words>(vqtbl1q_u8(reinterpret_cast<uint8x16_t>(tables), reinterpret_cast<uint8x16_t>(codes)));
+  return reinterpret_cast<Bytes>(vqtbl1q_u8(reinterpret_cast<uint8x16_t>(tables), reinterpret_cast<uint8x16_t>(codes)));
 #endif
 }
 
 // A word has the bytes of two rows. Words are added as they are, and their upper bytes apart.
 struct RowPairs {
   Words both = {}, upper = {};
-  void add(Words found) {
-    both += found;
-    upper += found >> 8;
+  void add(Bytes sums) {
+    const Words words = reinterpret_cast<Words>(sums);
+    both += words;
+    upper += words >> 8;
   }
   // Writes the sums of 16 rows.
   void write(float* out) const {
-    EightInts even = {}, odd = {};
+    const Words lower = both - (upper << 8);
+    EightWords even = {}, odd = {};
     for (int64_t a = 0; a < kGroupsAbreast; ++a) {
-      const Words lower = both - (upper << 8);
-      even += __builtin_convertvector(reinterpret_cast<const EightWords*>(&lower)[a], EightInts);
-      odd += __builtin_convertvector(reinterpret_cast<const EightWords*>(&upper)[a], EightInts);
+      even += reinterpret_cast<const EightWords*>(&lower)[a];
+      odd += reinterpret_cast<const EightWords*>(&upper)[a];
     }
-    for (int64_t pair = 0; pair < 8; ++pair) {
-      out[2 * pair] = static_cast<float>(static_cast<int32_t>(even[pair]));
-      out[2 * pair + 1] = static_cast<float>(static_cast<int32_t>(odd[pair]));
-    }
+    const EightInts pairs = __builtin_convertvector(even, EightInts) | __builtin_convertvector(odd, EightInts) << 16;
+    const RowInts sums = __builtin_convertvector(reinterpret_cast<RowWords>(pairs), RowInts);
+    *reinterpret_cast<RowFloats*>(out) = __builtin_convertvector(sums, RowFloats);
   }
 };
 
+// Four lookups of 6 bits are added as bytes.
+template <int64_t n_lookups>
+inline void add_groups(const uint8_t* tables, const uint8_t* block, RowPairs& first, RowPairs& second) {
+  Bytes low = {}, high = {};
+  for (int64_t i = 0; i < n_lookups; ++i) {
+    const Bytes table = *reinterpret_cast<const Bytes*>(tables + i * kLookups);
+    const Bytes codes = *reinterpret_cast<const Bytes*>(block + i * kLookups);
+    low += lookup(table, codes & 15);
+    high += lookup(table, codes >> 4);
+  }
+  first.add(low);
+  second.add(high);
+}
+
 inline void score_block(const uint8_t* tables, const uint8_t* block, int64_t n_groups, float* out) {
   RowPairs first, second;
-  for (int64_t g = 0; g < n_groups; g += kGroupsAbreast) {
-    const Bytes table = *reinterpret_cast<const Bytes*>(tables + g * kBytesOfGroup);
-    const Bytes codes = *reinterpret_cast<const Bytes*>(block + g * kBytesOfGroup);
-    first.add(lookup(table, codes & 15));
-    second.add(lookup(table, codes >> 4));
-  }
+  const int64_t size = n_groups * kBytesOfGroup;
+  int64_t at = 0;
+  for (; at + 4 * kLookups <= size; at += 4 * kLookups) add_groups<4>(tables + at, block + at, first, second);
+  for (; at < size; at += kLookups) add_groups<1>(tables + at, block + at, first, second);
   first.write(out);
   second.write(out + kRowsOfBlock / 2);
 }

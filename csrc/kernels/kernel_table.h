@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "../core/csr.h"
+#include "../core/narrow.h"
 
 namespace sparsenet {
 
@@ -127,6 +128,13 @@ namespace signatures {
 // out[i] = sum_j data[j] * dense[indices[j]] for rows [begin, end).
 using csr_matmul = void(Csr csr, const float* dense, int64_t width, float* out, int64_t begin, int64_t end);
 
+// The same for narrow rows, with the same bits as for their floats; `row` holds `width` floats.
+using csr_matmul_narrow = void(Csr csr, NarrowRows dense, int64_t width, float* row, float* out, int64_t begin,
+                               int64_t end);
+
+// out[j] = step * codes[j].
+using widen_row = void(const int8_t* codes, float step, int64_t count, float* out);
+
 // out[j] = x . weight[ids[j]]; null ids mean first, first + 1, ...
 using dot_rows = void(const float* x, const float* weight, int64_t width, const int32_t* ids, int64_t first,
                       int64_t count, float* out);
@@ -189,7 +197,7 @@ using above = int64_t(const float* scores, int64_t n, float threshold, int32_t* 
 using byte_scores = void(const int16_t* x, float factor, const int8_t* rows, const float* scales, int64_t width,
                          int64_t count, float* out);
 // out[32 b + i] = the sum of tables[g][code] over the groups of row i of block b; see codes.inl.h. `n_groups` is a
-// multiple of 4, and the caller keeps the sums within 16 bits.
+// multiple of 4, and the caller keeps the tables within 6 bits and the sums within 16.
 using code_scores = void(const uint8_t* tables, const uint8_t* blocks, int64_t n_groups, int64_t n_blocks, float* out);
 // Writes the maximum of each block of `block` scores; the last block may be shorter. NaN is ignored.
 using block_maxima = void(const float* scores, int64_t n, int64_t block, float* out);
@@ -229,6 +237,8 @@ using attend_row_gradient = void(const LastLinks& in, const float* weights, cons
 // missing or misplaced kernel does not compile.
 #define SPARSENET_FOR_EACH_KERNEL(DO) \
   DO(csr_matmul)                      \
+  DO(csr_matmul_narrow)               \
+  DO(widen_row)                       \
   DO(dot_rows)                        \
   DO(dot_bytes)                       \
   DO(wide_touch)                      \

@@ -69,6 +69,30 @@ void csr_matmul(Csr csr, const float* dense, int64_t width, float* out, int64_t 
   for (int64_t i = begin; i < end; ++i) sum_row(csr, i, dense, width, last, out + i * width);
 }
 
+void widen_row(const int8_t* __restrict codes, float step, int64_t count, float* __restrict out) {
+  for (int64_t j = 0; j < count; ++j) out[j] = step * static_cast<float>(codes[j]);
+}
+
+// A column is summed in the order of entries, as in `csr_matmul`. The floats of a row go through memory, so that the
+// compiler cannot multiply in another order, which would change the last bits.
+void csr_matmul_narrow(Csr csr, NarrowRows dense, int64_t width, float* __restrict row, float* __restrict out,
+                       int64_t begin, int64_t end) {
+  constexpr int64_t kLine = 64;
+  const int64_t last = csr.indptr[end];
+  for (int64_t i = begin; i < end; ++i) {
+    float* __restrict sums = out + i * width;
+    for (int64_t c = 0; c < width; ++c) sums[c] = 0;
+    for (int64_t j = csr.indptr[i]; j < csr.indptr[i + 1]; ++j) {
+      if (j + kEntriesAhead < last)
+        for (int64_t b = 0; b < width; b += kLine) prefetch(dense.codes + csr.indices[j + kEntriesAhead] * width + b);
+      const int64_t id = csr.indices[j];
+      widen_row(dense.codes + id * width, from_bfloat16(dense.steps[id]), width, row);
+      const float x = csr.data[j];
+      for (int64_t c = 0; c < width; ++c) sums[c] += x * row[c];
+    }
+  }
+}
+
 // Prefetches the support of the next label, which may be anywhere in a large table.
 inline void prefetch_support(Support support, int64_t a, int64_t end) {
   if (a >= end) return;

@@ -173,7 +173,7 @@ def _about_text(model: TextClassifier, metadata: Mapping[str, Any]) -> dict[str,
 
 
 def _n_weights(network: Network) -> int:
-    return sum(parameter.value.size for parameter in network.parameters())
+    return sum(parameter.size for parameter in network.parameters())
 
 
 def _precision(*, compact: bool) -> str:

@@ -113,6 +113,15 @@ def test_sums_of_many_entries_over_many_columns(backend: ModuleType, width: int)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("width", [3, 33, 256])
+def test_narrow_rows_have_the_products_of_their_floats_to_the_last_bit(backend: ModuleType, width: int) -> None:
+    for _, call in calls("csr_matmul_narrow", Shape(17, width, 5)):
+        given = dict(call.arguments)
+        dense = given.pop("codes") * (given.pop("steps").astype(np.uint32) << 16).view(np.float32)[:, None]
+        expected = Call("csr_matmul", {**given, "dense": dense}, ("out",)).run(backend)
+        assert_same_bytes(call.run(backend), expected, f"width {width}")
+
+
 @pytest.mark.parametrize("n", [15, 257])
 def test_wide_scores_of_many_frequent_features(backend: ModuleType, n: int) -> None:
     """Every label has all 100 features, the first 80 as dense rows; no point has the last one."""

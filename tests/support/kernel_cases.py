@@ -19,6 +19,18 @@ def csr_matmul(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     yield Call("csr_matmul", arguments, ("out",))
 
 
+def csr_matmul_narrow(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
+    [call] = csr_matmul(rng, shape)
+    arguments = {name: array for name, array in call.arguments.items() if name != "dense"}
+    codes = rng.integers(-127, 128, (N_FEATURES, shape.width)).astype(np.int8)
+    yield Call("csr_matmul_narrow", {**arguments, "codes": codes, "steps": _steps(rng, N_FEATURES)}, ("out",))
+
+
+def _steps(rng: np.random.Generator, n: int) -> Array:
+    """Draw the upper halves of the bits of floats near 1."""
+    return (np.abs(normal(rng, n)).view(np.uint32) >> 16).astype(np.uint16)
+
+
 def transpose_batch(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
     indptr, indices, data = csr(rng, shape.n, N_FEATURES)
     for i in range(len(indptr) - 1):  # the order within a row is free
@@ -323,7 +335,12 @@ def nearest_points(rng: np.random.Generator, shape: Shape) -> Iterator[Call]:
         points, index = csr(rng, shape.n, N_FEATURES, whole), csr(rng, N_FEATURES, n_others, whole, most=60)
         arguments = dict(zip(("indptr", "indices", "data"), points, strict=True))
         arguments |= dict(zip(("index_indptr", "index_points", "index_weights"), index, strict=True))
-        arguments |= {"n_others": n_others, "most": most}
+        arguments |= {"index_steps": None, "n_others": n_others, "most": most}
+        if k in (2, 5):  # of 8 bits, with numbers of points in 16 or 32
+            arguments["index_weights"] = arguments["index_weights"].astype(np.int8)
+            arguments["index_steps"] = np.full(N_FEATURES, 0x4000, np.uint16)  # 2
+            if k == 5:
+                arguments["index_points"] = arguments["index_points"].astype(np.uint16)
         arguments["out_points"] = np.full((shape.n, k), -1, np.int32)
         arguments["out_products"] = np.full((shape.n, k), np.nan, np.float32)
         yield Call("nearest_points", arguments, ("out_points", "out_products"))
@@ -366,6 +383,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, Shape], Iterator[Call]]] = {
     maker.__name__: maker
     for maker in (
         csr_matmul,
+        csr_matmul_narrow,
         transpose_batch,
         take_rows,
         spread_postings,

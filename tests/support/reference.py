@@ -41,6 +41,11 @@ def csr_matmul(indptr: Array, indices: Array, data: Array, dense: Array) -> Outp
     return {"out": dense_batch(indptr, indices, data, len(dense)) @ double(dense)}
 
 
+def csr_matmul_narrow(indptr: Array, indices: Array, data: Array, codes: Array, steps: Array) -> Outputs:
+    dense = codes * (steps.astype(np.uint32) << 16).view(np.float32)[:, None]
+    return csr_matmul(indptr, indices, data, dense)
+
+
 def take_rows(indptr: Array, indices: Array, data: Array, rows: Array) -> Outputs:
     entries = [np.arange(indptr[row], indptr[row + 1]) for row in rows]
     source = np.concatenate([np.empty(0, np.int64), *entries]).astype(np.int64)
@@ -457,7 +462,7 @@ def _code_scores(query: Array, codebook: Array, unit: float, blocks: Array) -> A
     products = np.einsum("gcm,gm->gc", codebook.astype(np.int64), columns.astype(np.int64))
     products -= products.min(axis=1, keepdims=True)
     shift, rounded = 0, products
-    while rounded.max(initial=0) > min(255, 65535 // max(n_groups, 1)):
+    while rounded.max(initial=0) > min(63, 65535 // max(n_groups, 1)):
         shift += 1
         rounded = (products + (1 << shift) // 2) >> shift
     codes = np.concatenate((blocks & 15, blocks >> 4), axis=2)  # (blocks, groups, 32)
@@ -472,6 +477,7 @@ def nearest_points(
     index_indptr: Array,
     index_points: Array,
     index_weights: Array,
+    index_steps: Array | None,
     n_others: int,
     most: int,
     out_points: Array,
@@ -484,6 +490,9 @@ def nearest_points(
             left_out = np.cumsum(counts[indices[strongest]]) > most
             data[np.array(strongest)[left_out]] = 0
     n_features = len(index_indptr) - 1
+    if index_steps is not None:
+        steps = (index_steps.astype(np.uint32) << 16).view(np.float32)
+        index_weights = index_weights * np.repeat(steps, counts)
     products = dense_rows(indptr, indices, data, n_features) @ dense_rows(
         index_indptr, index_points, index_weights, n_others
     )

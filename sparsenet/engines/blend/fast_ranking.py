@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows
 from sparsenet.engines.blend.candidates import PSEUDO_NEIGHBOR, Parts, n_by_neighbors
 from sparsenet.engines.blend.combination import Combination
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.losses import BinaryCrossEntropy, SampledSoftmax
 from sparsenet.engines.network.model import Network
-from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.engines.network.optim import Parameter
+from sparsenet.kernels.types import F32, I32, U16
 
 
 def can_rank(parts: Parts, combination: object, n: int) -> bool:
@@ -39,7 +42,7 @@ class FastRanking:
     ----------
     tree, neighbors, numbers : arguments of `rank_blend` in its order.
     network : Network or None
-    output : the arrays of its output layer; None without one.
+    output : the arrays of its output layer, as the kernel takes them after the log-sum-exp; None without one.
     n_labels : number of labels.
     """
 
@@ -47,7 +50,7 @@ class FastRanking:
     neighbors: tuple[Any, int, int, float]
     numbers: tuple[F32, float, int, int]
     network: Network | None
-    output: tuple[F32, F32, tuple[I64, I32, F32] | tuple[None, None, None]] | None
+    output: tuple[Any, ...] | None
     n_labels: int
 
     @classmethod
@@ -58,9 +61,12 @@ class FastRanking:
         numbers = np.array(combination.weights, np.float32), float(PSEUDO_NEIGHBOR), n, n_proposed
         network, output = parts.network, None
         if network is not None:
-            wide = network.output.wide
-            sparse = (None, None, None) if wide is None else (wide.indptr, wide.indices, wide.weight.value.reshape(-1))
-            output = network.output.weight.value, network.output.bias.value.reshape(-1), sparse
+            wide, (weight, steps) = network.output.wide, _rows(network.output.weight)
+            sparse: tuple[Any, ...] = (None, None, None, steps, None)
+            if wide is not None:
+                values, wide_steps = _rows(wide.weight)
+                sparse = wide.indptr, wide.indices, values.reshape(-1), steps, wide_steps
+            output = weight, network.output.bias.value.reshape(-1), sparse
         return cls(tree, _neighbor_arguments(parts.neighbors, k), numbers, network, output, parts.n_labels)
 
     def rank(self, points: Rows, n_best: int, threads: int) -> tuple[I32, F32]:
@@ -81,10 +87,16 @@ class FastRanking:
         return self.network.units_of_checked(points, threads), weight, bias, totals, *sparse
 
 
+def _rows(parameter: Parameter) -> tuple[NDArray[Any], U16 | None]:
+    """Return rows as floats, or as 8-bit codes and their steps."""
+    rows = parameter.narrow
+    return (parameter.value, None) if rows is None else (rows.codes, rows.steps)
+
+
 def _neighbor_arguments(neighbors: Neighbors | None, k: int) -> tuple[Any, int, int, float]:
     if neighbors is None:
         return None, 0, 0, 0.0
     index, labels = neighbors.postings, neighbors.labels
     assert index is not None
-    arrays = neighbors.weights, index.indptr, index.indices, index.data, labels.indptr, labels.indices
+    arrays = neighbors.weights, *posting_arrays(index), labels.indptr, labels.indices
     return arrays, neighbors.max_comparisons, min(k, len(labels)), neighbors.power

@@ -207,6 +207,8 @@ def fit_and_measure(
             raise InterruptedBlend(fitted) from interrupt
         except (MemoryError, DivergenceError) as error:
             warnings.warn(f"the blend keeps its default weights and probabilities: {error}", UserWarning, stacklevel=4)
+    if fitted.network is not None:
+        fitted.network.network.keep_narrow()
     if fitted.neighbors is not None:  # nothing is left out of a centroid any more
         fitted = replace(fitted, neighbors=replace(fitted.neighbors, centroids=None))
     return fitted, answers
@@ -263,7 +265,8 @@ def _unbiased(
 def _bytes_of(*networks: FittedNetwork | None) -> int:
     """Return the bytes of the weights of distinct networks."""
     found = [fitted.network for fitted in networks if fitted is not None]
-    return bytes_in_memory(parameter.value for network in found for parameter in network.parameters())
+    arrays = (array for network in found for parameter in network.parameters() for array in parameter.arrays())
+    return bytes_in_memory(arrays)
 
 
 def _without(holdout: Holdout | None, points: Points) -> Points:

@@ -11,6 +11,7 @@ import numpy as np
 from sparsenet.core.rows import Rows
 from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays, postings_of
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.tree.fit_tree import FittedTree, best_labels
 from sparsenet.engines.tree.machines import Level
@@ -63,7 +64,7 @@ class HoldoutSearch:
         index, labels = neighbors.postings, neighbors.labels
         if index is None:
             return lambda most: neighbors.leave_one_out_weights(self.points, self.held, k, self.threads)
-        put_rows(self.session.scratch, "index", index)
+        self.session.scratch.put("index", *(array for array in posting_arrays(index) if array is not None))
         put_rows(self.session.scratch, "labels", labels)
         self.session.scratch.put("weights", neighbors.weights)
 
@@ -93,7 +94,8 @@ def nearest_in_shard(
     scratch: Scratch, begin: int, end: int, k: int, max_comparisons: int, threads: int
 ) -> tuple[I32, F32]:
     """Find the neighbors of a shard of the held-out points, each without itself."""
-    index, labels, (weights,) = get_rows(scratch, "index"), get_rows(scratch, "labels"), scratch.get("weights")
+    labels, (weights,) = get_rows(scratch, "labels"), scratch.get("weights")
+    index = postings_of(len(labels), *scratch.get("index"))
     neighbors = Neighbors(index, labels, weights, 0.0, 1.0, max_comparisons=max_comparisons)
     return neighbors.nearest_others(*_shard(scratch, begin, end), k, threads)
 

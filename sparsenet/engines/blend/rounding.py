@@ -1,26 +1,29 @@
-"""Round the trained parts of a blend to the 8 bits in which they are saved, before anything is measured."""
+"""Round the trained parts of a blend to the 8 bits in which they are held and saved, before anything is measured.
+
+The rows of a network stay floats until training ends, since measuring on the hold-out reads them so.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from sparsenet.core.rows import Rows
+from sparsenet.engines.neighbors.narrow_postings import NarrowPostings
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.fit_network import FittedNetwork
-from sparsenet.storage.narrow import round_rows, rounded
+from sparsenet.storage.narrow import round_rows
 
 
 def rounded_neighbors(neighbors: Neighbors) -> Neighbors:
     """Return the neighbors with sparse points in 8 bits; dense points have 8 already."""
-    index = neighbors.postings
-    if index is None:
-        return neighbors
-    data = rounded({"index.indptr": index.indptr, "index.data": index.data})["index.data"]
-    return replace(neighbors, index=replace(index, data=data))
+    index = neighbors.index
+    return replace(neighbors, index=NarrowPostings.rounded(index)) if isinstance(index, Rows) else neighbors
 
 
 def round_network(fitted: FittedNetwork) -> FittedNetwork:
     """Round the rows of a network to 8 bits in place, and return it."""
-    round_rows(fitted.network.weights())
-    if fitted.network.output.wide:
-        fitted.network.output.wide.forget_inverted()
+    network = fitted.network
+    round_rows(network.weights())
+    if network.output.wide:
+        network.output.wide.forget_inverted()
     return fitted

@@ -180,8 +180,8 @@ def measure_powers(
     """
     found, rest = _with_rarity(scratch, rarity, rules), scratch.get("rest")[0]
     scratch.put("weights", found.weights)
-    if found.postings is not None:
-        put_rows(scratch, "index", found.postings)
+    if isinstance(found.index, Rows):
+        put_rows(scratch, "index", found.index)
     other = found.nearest_others(get_rows(scratch, "rest-points"), rest, k, threads)
     ids, products = (np.concatenate(both) for both in zip(near, other, strict=True))
     sample = np.concatenate((scratch.get("start")[0], rest))

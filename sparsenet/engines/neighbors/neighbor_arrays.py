@@ -12,10 +12,12 @@ from sparsenet.core.rows import Rows
 from sparsenet.core.validation import MAX_WIDTH, integer, real
 from sparsenet.engines.neighbors.cell_arrays import about_cells, pack_cells, unpack_cells
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
+from sparsenet.engines.neighbors.narrow_postings import NarrowPostings
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import Arrays
 from sparsenet.storage.format import ModelError
+from sparsenet.storage.narrow import narrow_rows, of_rows
 
 
 def pack(neighbors: Neighbors | None) -> tuple[Arrays, dict[str, Any] | None]:
@@ -35,12 +37,10 @@ def pack(neighbors: Neighbors | None) -> tuple[Arrays, dict[str, Any] | None]:
     }
     if cells is not None:
         return arrays | pack_cells(cells), about | about_cells(cells)
-    assert index is not None
-    return arrays | {
-        "index.indptr": index.indptr,
-        "index.indices": index.indices,
-        "index.data": index.data,
-    }, about | {"index": "postings", "max_comparisons": neighbors.max_comparisons}
+    assert isinstance(index, NarrowPostings), "posting lists are rounded when they have been learnt"
+    points: Arrays = {"index.indptr": index.indptr, "index.indices": index.points.astype(np.int32)}
+    about |= {"index": "postings", "max_comparisons": neighbors.max_comparisons}
+    return arrays | points | of_rows("index.data", index.rows), about
 
 
 def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, int]) -> Neighbors | None:
@@ -61,24 +61,28 @@ def unpack(arrays: Arrays, about: dict[str, Any] | None, shape: tuple[int, int, 
         raise ModelError("the weights of features of the neighbors must be finite and not negative")
     rarity, power = (real(name, about[name], 0, 100) for name in ("rarity", "power"))
     most = integer("max_comparisons", about.get("max_comparisons", Neighbors.max_comparisons), 1, MAX_WIDTH)
-    index: Rows | VectorCells
+    index: NarrowPostings | VectorCells
     if about.get("index") == "cells":
         index = unpack_cells(arrays, about, n_points, n_features)
     else:
-        index = _unpack_postings(arrays, n_points, n_features)
-        if "index" not in about:  # of version 0.1, where dense points were posting lists too
-            index = cells_of_postings(index) or index
+        index = _unpack_postings(arrays, n_points, n_features, may_be_dense="index" not in about)
     return Neighbors(index, labels, weights, rarity, power, n_centroids=n_centroids, max_comparisons=most)
 
 
-def _unpack_postings(arrays: Arrays, n_points: int, n_features: int) -> Rows:
-    """Return the posting lists of sparse points."""
-    values, points = arrays["index.data"].astype(np.float32, copy=False), arrays["index.indices"]
+def _unpack_postings(
+    arrays: Arrays, n_points: int, n_features: int, *, may_be_dense: bool
+) -> NarrowPostings | VectorCells:
+    """Return the posting lists of sparse points. In version 0.1 they were floats, and held dense points too."""
+    indptr, points = arrays["index.indptr"], arrays["index.indices"]
     points = points.astype(np.int32) if points.dtype == np.uint16 else points
-    index = _rows("points", arrays["index.indptr"], points, values, n_points)
+    rows = narrow_rows("index.data", arrays, indptr)
+    values = arrays["index.data"].astype(np.float32, copy=False)
+    index = _rows("points", indptr, points, values, n_points)
     if len(index) != n_features:
         raise ModelError(f"the neighbors are not of points with {n_features} features")
-    return index
+    if rows is not None:
+        return NarrowPostings.of(points, rows, n_points)
+    return (cells_of_postings(index) if may_be_dense else None) or NarrowPostings.rounded(index)
 
 
 def _rows(what: str, indptr: NDArray[Any], indices: NDArray[Any], data: NDArray[Any], width: int) -> Rows:

@@ -15,6 +15,7 @@ from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows, RowSource, as_matrix
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
+from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays
 from sparsenet.engines.neighbors.unit_points import UnitPoints, largest_values
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import F32, I32, I64
@@ -26,9 +27,9 @@ class Neighbors:
 
     Attributes
     ----------
-    index : Rows, VectorCells or UnitPoints
-        Points of unit length after weighing. Sparse ones are posting lists, (d, n_points). Dense ones are in cells, and
-        compared one by one before.
+    index : NarrowPostings, VectorCells, Rows or UnitPoints
+        Points of unit length after weighing. Sparse ones are posting lists, (d, n_points), and dense ones in cells.
+        While a model learns, these are the rows of the lists, and points that are compared one by one.
     labels : Rows
         The labels of each point, (n_points, n_labels), all values 1. The last of dense points may be centroids.
     weights : ndarray of shape (d,), float32
@@ -45,7 +46,7 @@ class Neighbors:
         Not saved: the sums that leave a point out of its own centroids.
     """
 
-    index: Rows | VectorCells | UnitPoints
+    index: NarrowPostings | VectorCells | Rows | UnitPoints
     labels: Rows
     weights: F32
     rarity: float
@@ -65,9 +66,9 @@ class Neighbors:
         return len(self.labels) - self.n_centroids
 
     @property
-    def postings(self) -> Rows | None:
+    def postings(self) -> NarrowPostings | Rows | None:
         """The posting lists of sparse points; None for dense points."""
-        return self.index if isinstance(self.index, Rows) else None
+        return self.index if isinstance(self.index, NarrowPostings | Rows) else None
 
     @property
     def cells(self) -> VectorCells | None:
@@ -76,7 +77,7 @@ class Neighbors:
 
     def arrays(self) -> list[NDArray[Any]]:
         """Return the arrays that the model holds."""
-        index = [] if self.cells is None else self.cells.arrays()
+        index = self.index.arrays() if isinstance(self.index, NarrowPostings | VectorCells) else []
         own = [] if self.centroids is None else [self.centroids.labels, self.centroids.sums]
         return [*arrays_of(self.index, self.labels), *index, self.weights, *own]
 
@@ -95,8 +96,8 @@ class Neighbors:
         k = min(k, len(self.labels))
         near, products = np.zeros((len(points), k), np.int32), np.zeros((len(points), k), np.float32)
         queries = self.queries(points)
-        if isinstance(self.index, Rows):
-            about = *_arrays(queries), *_arrays(self.index), self.index.width, self.max_comparisons
+        if isinstance(self.index, NarrowPostings | Rows):
+            about = *_arrays(queries), *posting_arrays(self.index), self.index.width, self.max_comparisons
             kernels.nearest_points(*about, near, products, threads)
             return near, products
         done = 0
@@ -155,12 +156,13 @@ class Neighbors:
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields without the cached properties and what is not saved."""
-        return {"version": 2, **{each.name: getattr(self, each.name) for each in fields(self)}, "centroids": None}
+        return {"version": 3, **{each.name: getattr(self, each.name) for each in fields(self)}, "centroids": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the state of a pickle; dense points of version 0.1 were posting lists."""
-        if state.pop("version", 1) == 1:
-            state["index"] = cells_of_postings(state["index"]) or state["index"]
+        """Take the state of a pickle. Old posting lists were floats, and held dense points in version 0.1."""
+        if (version := state.pop("version", 1)) < 3 and isinstance(state["index"], Rows):
+            cells = cells_of_postings(state["index"]) if version == 1 else None
+            state["index"] = cells or NarrowPostings.rounded(state["index"])
         self.__dict__.update(state)
 
     @cached_property

@@ -13,10 +13,10 @@ def grow(small: Arrays) -> Arrays:
     """Restore the arrays of a network."""
     arrays: Arrays = {}
     for name, array in small.items():
-        if name.endswith(_SCALE):
-            continue
         scale = small.get(name + _SCALE)
-        if scale is not None:
+        if name.endswith(_SCALE) and array.dtype != np.uint16:
+            continue
+        if scale is not None and scale.dtype != np.uint16:  # newer models have 16 bits, and stay narrow
             if array.ndim != 2 or array.dtype != np.int8 or scale.dtype != np.float32 or scale.shape != (len(array), 1):
                 raise ValueError(f"{name} is not made of 8-bit rows with a scale for each")
             arrays[name] = array * scale

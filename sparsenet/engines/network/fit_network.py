@@ -177,7 +177,7 @@ def fit(
     options = scouted if options.epochs is None else options  # a resumed run has its number already
     if pilot is not None and on_pilot is not None:
         on_pilot(pilot)
-        held |= {"pilot network": bytes_in_memory(parameter.value for parameter in pilot.parameters())}
+        held |= {"pilot network": bytes_in_memory(a for parameter in pilot.parameters() for a in parameter.arrays())}
     del pilot
     held_out = split.held_out if options.may_lose_hidden(n_labels) else None
     network, options = build(

@@ -52,7 +52,8 @@ class LabelRecords:
         if layer.wide is None:
             return cls(rows, dense, np.zeros(len(labels) + 1, np.int64), np.empty(0, np.int32), ())
         weight = layer.wide.weight
-        arrays = [array.reshape(-1) for array in (weight.value, *weight.state.values())]
+        arrays = [weight.value, *(weight.state[name] for name in _state_names(weight) if weight.state)]
+        arrays = [array.reshape(-1) for array in arrays]
         indptr, indices, sparse = _taken(layer.wide.indptr, layer.wide.indices, arrays, labels)
         if not weight.state:
             sparse += tuple(np.zeros_like(sparse[0]) for _ in _state_names(weight))

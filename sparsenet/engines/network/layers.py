@@ -164,7 +164,11 @@ class SparseInput:
     def forward(self, features: Rows, postings: Postings | None, context: Pass) -> tuple[F32, Backward]:
         """Map points (n, d) to units (n, h); the backward pass needs `postings`, the same points by feature."""
         out = np.asarray(context.workspace.take(self.weight.name, (len(features), self.n_outputs), np.float32))
-        kernels.csr_matmul(features.indptr, features.indices, features.data, self.weight.value, out, context.threads)
+        points, rows = (features.indptr, features.indices, features.data), self.weight.narrow
+        if rows is None:
+            kernels.csr_matmul(*points, self.weight.value, out, context.threads)
+        else:
+            kernels.csr_matmul_narrow(*points, rows.codes, rows.steps, out, context.threads)
         out += self.bias.value
         activation = self.activation.forward(out, context, self.weight.name)
 

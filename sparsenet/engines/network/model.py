@@ -16,6 +16,7 @@ from sparsenet.engines.network.layers import Backward, Dense, Pass, SparseInput
 from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.output import SampledOutput
 from sparsenet.kernels.types import F32, I32
+from sparsenet.storage.narrow import narrow_rows, of_rows
 
 #: Maximum points per block.
 MAX_POINTS = 1024
@@ -192,6 +193,15 @@ class Network:
         """Remove the hidden layers and the dense weights; keep the wide path and the biases."""
         self.output, self.input, self.hidden = self.output.wide_alone(), None, ()
 
+    def keep_narrow(self) -> None:
+        """Hold rows in 8 bits that were rounded to that."""
+        if self.input:
+            self.input.weight.keep_narrow()
+        if self.output.n_inputs:
+            self.output.weight.keep_narrow()
+        if self.output.wide:
+            self.output.wide.weight.keep_narrow(self.output.wide.indptr)
+
     def drop_state(self) -> None:
         """Free all training state; further training starts with fresh optimizers."""
         for parameter in self.parameters():
@@ -199,8 +209,11 @@ class Network:
         self.output.drop_state()
 
     def weights(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays of the trained model by name, as views."""
-        arrays: dict[str, NDArray[np.generic]] = {p.name: p.value for p in self.parameters()}
+        """Return the arrays of the trained model by name, as views: floats, or 8-bit codes and their scales."""
+        arrays: dict[str, NDArray[np.generic]] = {}
+        for parameter in self.parameters():
+            rows = parameter.narrow
+            arrays |= {parameter.name: parameter.value} if rows is None else of_rows(parameter.name, rows)
         if self.output.wide:
             arrays["wide.indptr"], arrays["wide.indices"] = self.output.wide.indptr, self.output.wide.indices
         return arrays
@@ -210,6 +223,10 @@ class Network:
         for parameter in self.parameters():
             if parameter.name not in arrays:
                 raise ValueError(f"the array {parameter.name!r} is missing")
+            indptr = self.output.wide.indptr if self.output.wide and parameter is self.output.wide.weight else None
+            if (rows := narrow_rows(parameter.name, arrays, indptr)) is not None:
+                parameter.adopt(rows)
+                continue
             with np.errstate(over="ignore", invalid="ignore"):
                 value = np.asarray(arrays[parameter.name], np.float32)
                 # Check the sum, which is finite if all weights are, to save a boolean array.
@@ -243,7 +260,7 @@ class Network:
         if not hasattr(features, "in_memory"):
             raise TypeError(f"features must be Rows, got {type(features).__name__}: pass Rows.of(X)")
         for parameter in self.parameters():
-            if not hasattr(parameter, "value"):
+            if not parameter.has_weights:
                 raise ValueError(f"{parameter.name} has no weights yet: call initialise(seed) on the network first")
         widths = [self.input.weight.shape[0]] if self.input else []
         widths += [self.output.wide.n_features] if self.output.wide else []

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.core import aligned
+from sparsenet.core.narrow_rows import NarrowRows
 from sparsenet.core.validation import choice, real
 from sparsenet.kernels.types import F32, I32, I64
 
@@ -192,12 +193,17 @@ class Adam:
 
 @dataclass
 class Parameter:
-    """A weight matrix with the state of its optimizer; `allocate` allocates it."""
+    """A weight matrix with the state of its optimizer; `allocate` allocates it.
+
+    The weights are floats, `value`, or rows of 8 bits, `narrow`, which kernels of prediction read with the same
+    results. Whatever reads `value` turns narrow rows into floats for good, since training may change them.
+    """
 
     name: str
     shape: tuple[int, int]
     optimizer: Optimizer
     value: F32 = field(init=False, repr=False)
+    _rows: NarrowRows | None = field(init=False, repr=False, default=None)
     state: State = field(init=False, repr=False, default_factory=dict)
     _pending: tuple[I64, F32 | Product] | None = field(init=False, repr=False, default=None)
 
@@ -209,12 +215,54 @@ class Parameter:
         ]
         return sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in shapes)
 
+    def __getattr__(self, name: str) -> F32:
+        """Make `value` of narrow rows."""
+        rows, here = self.__dict__.get("_rows"), self.__dict__
+        if name != "value" or (rows is None and name not in here):  # another thread may have made it in between
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        if rows is not None:
+            self.value, self._rows = rows.floats(), None
+        return here["value"]  # type: ignore[no-any-return]  # __dict__ has no types
+
+    @property
+    def narrow(self) -> NarrowRows | None:
+        """The weights as rows of 8 bits; None if they are floats."""
+        return None if "value" in self.__dict__ else self._rows
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the weights are allocated."""
+        return self._rows is not None or "value" in self.__dict__
+
+    @property
+    def size(self) -> int:
+        """The number of weights."""
+        return math.prod(self.shape)
+
+    def arrays(self) -> list[NDArray[Any]]:
+        """Return the arrays of the weights, as they are held."""
+        rows = self.narrow
+        return [self.value] if rows is None else rows.arrays()
+
+    def keep_narrow(self, indptr: I64 | None = None) -> None:
+        """Hold the weights in 8 bits if they were rounded to that; `indptr` points to the rows of sparse weights."""
+        rows = None if self.narrow is not None else NarrowRows.of(self.value, indptr)
+        if rows is not None:
+            self.adopt(rows)
+
+    def adopt(self, rows: NarrowRows) -> None:
+        """Set the weights to narrow rows."""
+        if rows.codes.shape != self.shape:
+            raise ValueError(f"parameter {self.name} has shape {self.shape}, got rows of {rows.codes.shape}")
+        self._rows, self.state = rows, {}
+        self.__dict__.pop("value", None)
+
     def allocate(self, value: F32 | None = None) -> None:
         """Set the weights, to zero if `value` is None; the first step allocates the optimizer's state."""
         self.value = aligned.zeros(self.shape, np.float32) if value is None else np.ascontiguousarray(value, np.float32)
         if self.value.shape != self.shape:
             raise ValueError(f"parameter {self.name} has shape {self.shape}, got an array of {self.value.shape}")
-        self.state = {}
+        self._rows, self.state = None, {}
 
     def record(self, rows: I64, grads: F32 | Product) -> None:
         """Record the gradient of distinct rows for the next `apply`."""

@@ -32,7 +32,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 SHARDS = 16
 #: Rows of a part in a file.
-BLOCK = 1 << 18
+BLOCK = 1 << 16
 #: Steps whose files are merged: a process can map a limited number of files, often 1,024.
 CHUNK = 32
 
@@ -230,23 +230,27 @@ class PartIndex:
 
     def __init__(self, scratch: Scratch, plan: ShardPlan, part: int) -> None:
         self._scratch, self._plan, self._part = scratch, plan, part
-        self._begun, self._done = (-1, -1), -1
+        self._begun, self._done, self._merged = (-1, -1), -1, 0
+        self._index: RecordIndex
 
     def at(self, names: Names, step: int) -> RecordIndex:
         """Return the index after a step."""
-        part, add = self._part, lambda name: self._index.add(self._scratch, name)
+        part = self._part
         if self._begun != names[:2] or self._done > step:  # `step` is over if its task was sent again
             self._index = RecordIndex(n_dense(self._plan.layer(1)), np.empty(self._plan.n_rows(part), np.int64))
             self._begun, self._done, self._merged = names[:2], names.since, 0
             for block, _ in enumerate(self._plan.blocks(part)):
-                add(names.block(part, block))
+                self._add(names.block(part, block))
         for chunk in range(self._merged, names.merged):
-            add(names.chunk(part, chunk))
+            self._add(names.chunk(part, chunk))
         self._merged, self._done = names.merged, max(self._done, names.merged_until)
         for each in range(self._done + 1, step + 1):
-            add(names.changes(each, part))
+            self._add(names.changes(each, part))
         self._done = step
         return self._index
+
+    def _add(self, name: str) -> None:
+        self._index.add(self._scratch, name)
 
 
 def sum_in_pairs(value: Callable[[int], F32], n: int, first: int = 0) -> F32:

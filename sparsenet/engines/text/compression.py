@@ -13,6 +13,7 @@ from scipy import sparse
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import Rows
 from sparsenet.engines.linear.linear_model import LinearModel
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays
 from sparsenet.engines.text.fit_text import FittedText, TextModel
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import NetworkModel
@@ -132,12 +133,13 @@ def _n_weights(model: TextModel) -> int:
     if isinstance(model, BlendModel):
         parts: list[NDArray[Any]] = [level.weights for level in model.fitted.tree.levels]
         if model.fitted.network is not None:
-            parts += [p.value for p in model.fitted.network.network.parameters()]
+            parts += [p.arrays()[0] for p in model.fitted.network.network.parameters()]
         if (neighbors := model.fitted.neighbors) is not None:
-            parts += [neighbors.postings.data] if neighbors.postings is not None else neighbors.arrays()
+            postings = neighbors.postings
+            parts += neighbors.arrays() if postings is None else [posting_arrays(postings)[2]]
         return sum(int(np.count_nonzero(part)) for part in parts)
     if isinstance(model, NetworkModel):
-        return sum(int(np.count_nonzero(p.value)) for p in model.network.parameters())
+        return sum(int(np.count_nonzero(p.arrays()[0])) for p in model.network.parameters())
     return int(np.count_nonzero(model.matrix))
 
 

@@ -67,7 +67,7 @@ class BlendModel:
     def n_weights(self) -> int:
         """Number of weights of tree and network, biases included."""
         network = self.fitted.network
-        of_network = 0 if network is None else sum(each.value.size for each in network.network.parameters())
+        of_network = 0 if network is None else sum(each.size for each in network.network.parameters())
         return of_network + sum(int(level.weights.size + level.bias.size) for level in self.fitted.tree.levels)
 
     @property

@@ -98,7 +98,7 @@ class NetworkModel:
     @property
     def n_weights(self) -> int:
         """Number of weights, biases included."""
-        return sum(parameter.value.size for parameter in self.network.parameters())
+        return sum(parameter.size for parameter in self.network.parameters())
 
     @classmethod
     def train(cls, points: Rows, labels: Rows, seed: int, threads: int, held: int = 0, **parameters: Any) -> Self:

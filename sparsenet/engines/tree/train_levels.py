@@ -14,6 +14,7 @@ import numpy as np
 
 from sparsenet import kernels
 from sparsenet.core.machine import release_memory
+from sparsenet.core.narrow_rows import to_bfloat16
 from sparsenet.core.rows import Rows, RowSource, squares
 from sparsenet.core.scratch import Scratch, get_rows, put_rows
 from sparsenet.core.tasks import Session, grouped
@@ -22,7 +23,6 @@ from sparsenet.engines.tree.streamed_node import Part, train_streamed_node
 from sparsenet.engines.tree.tree_memory import TreeMemory
 from sparsenet.engines.tree.tree_shape import Shape
 from sparsenet.kernels.types import F32, I32, I64, U16
-from sparsenet.storage.narrow import to_bfloat16
 
 OnProgress = Callable[[float], object]
 #: The work of a level is measured in at most this many ranges of nodes; a task takes one or more.

@@ -24,7 +24,14 @@ from sparsenet.kernels.numba.numba_recommend import recommend_items
 from sparsenet.kernels.numba.numba_records import decode_rows, encode_rows, read_records
 from sparsenet.kernels.numba.numba_scorer import TextScorer, count_labels, count_slots, text_points
 from sparsenet.kernels.numba.numba_shortlist import shortlist, wide_scores
-from sparsenet.kernels.numba.numba_sparse import csr_matmul, pair_dot, spread_postings, take_rows, transpose_batch
+from sparsenet.kernels.numba.numba_sparse import (
+    csr_matmul,
+    csr_matmul_narrow,
+    pair_dot,
+    spread_postings,
+    take_rows,
+    transpose_batch,
+)
 from sparsenet.kernels.numba.numba_stream import learn_stream, rank_stream
 from sparsenet.kernels.numba.numba_text import join_texts, text_features, text_room
 from sparsenet.kernels.numba.numba_tree_grow import split_sets
@@ -44,6 +51,7 @@ __all__ = [
     "count_marks",
     "count_slots",
     "csr_matmul",
+    "csr_matmul_narrow",
     "decode_rows",
     "dual_train",
     "encode_rows",

@@ -6,12 +6,12 @@ import numpy as np
 
 from sparsenet.kernels.numba.numba_neighbors import nearest_points, neighbor_votes
 from sparsenet.kernels.numba.numba_shortlist import shortlist, wide_scores
-from sparsenet.kernels.numba.numba_sparse import pair_dot
+from sparsenet.kernels.numba.numba_sparse import floats_of, pair_dot
 from sparsenet.kernels.numba.numba_tree_search import Level, search_tree
-from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
-NeighborArrays = tuple[F32, I64, I32, F32, I64, I32]
-NetworkArrays = tuple[F32, F32, F32, F32 | None, I64 | None, I32 | None, F32 | None]
+NeighborArrays = tuple[F32, I64, I32 | U16, F32 | I8, U16 | None, I64, I32]
+NetworkArrays = tuple[F32, F32 | I8, F32, F32 | None, I64 | None, I32 | None, F32 | I8 | None, U16 | None, U16 | None]
 Points = tuple[I64, I32, F32]
 
 _TINY, _LOWEST = np.finfo(np.float32).tiny, np.float32(-1e6)
@@ -54,7 +54,7 @@ def rank_blend(
     votes, own_share = np.zeros_like(penalties), np.full((n, 1), 1 + pseudo_neighbor, np.float32)
     if neighbors is not None:
         near = _vote_weights(points, neighbors, most, n_neighbors, power, threads)
-        label_lists = neighbors[4], neighbors[5], np.ones(len(neighbors[5]), np.float32)
+        label_lists = neighbors[5], neighbors[6], np.ones(len(neighbors[6]), np.float32)
         if n_proposed > 0:
             more, shares = np.empty((n, n_proposed), np.int32), np.empty((n, n_proposed), np.float32)
             others = np.arange(n_proposed, dtype=np.int32)
@@ -89,8 +89,8 @@ def _vote_weights(
 ) -> tuple[I64, I32, F32]:
     """Return the weights of the nearest points of each point, which sum to one."""
     indptr, indices, data = points
-    feature_weights, starts, others, values, label_starts, _ = neighbors
-    index = starts, others, values
+    feature_weights, starts, others, values, steps, label_starts, _ = neighbors
+    index = starts, others, values, steps
     n, queries = len(indptr) - 1, np.empty_like(data)
     for i in range(n):
         own = slice(indptr[i], indptr[i + 1])
@@ -106,15 +106,29 @@ def _vote_weights(
 
 def _log_probabilities(points: Points, n_features: int, network: NetworkArrays, labels: I32, threads: int) -> F32:
     """Return the network's log probabilities of the candidate labels."""
-    hidden, weight, bias, totals, starts, features, values = network
+    hidden, weight, bias, totals, starts, features, values, steps, wide_steps = network
+    own, found = np.unique(labels, return_inverse=True)  # only rows of candidates become floats
+    numbers = found.reshape(labels.shape).astype(np.int32)
     scores = np.zeros(labels.shape, np.float32)
     if starts is not None and features is not None and values is not None:
-        wide_scores(*points, n_features, starts, features, values, labels, scores, threads)
+        lists = _lists_of(own, starts, features, values, wide_steps)
+        wide_scores(*points, n_features, *lists, numbers, scores, threads)
     scores += bias[labels]
     if hidden.shape[1]:
-        deep = np.empty(labels.size, np.float32)
-        pair_dot(np.arange(len(labels) + 1) * labels.shape[1], labels.reshape(-1), hidden, weight, deep, threads)
+        rows, deep = np.asarray(weight[own], np.float32), np.empty(labels.size, np.float32)
+        if steps is not None:
+            rows *= floats_of(steps[own])[:, None]
+        pair_dot(np.arange(len(labels) + 1) * labels.shape[1], numbers.reshape(-1), hidden, rows, deep, threads)
         scores += deep.reshape(labels.shape)
     if totals is not None:
         return np.asarray(scores - totals[:, None])
     return np.asarray(np.maximum(-np.logaddexp(np.float32(0), -scores), np.log(_TINY)))
+
+
+def _lists_of(own: I32, starts: I64, features: I32, values: F32 | I8, steps: U16 | None) -> tuple[I64, I32, F32]:
+    """Return the sparse weights of some labels, as floats."""
+    lengths = starts[own + 1] - starts[own]
+    pointers = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    at = np.arange(pointers[-1]) + np.repeat(starts[own] - pointers[:-1], lengths)
+    found = np.asarray(values[at], np.float32)
+    return pointers, features[at], found if steps is None else found * np.repeat(floats_of(steps[own]), lengths)

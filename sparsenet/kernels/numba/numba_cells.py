@@ -245,7 +245,7 @@ def _best_by_code(
 
 @jit
 def _tables(rounded: I16, factor: np.float32, codebook: I16, unit: np.float32) -> tuple[U8, np.float32]:
-    """Return the products of a query with the centroids of each group in bytes, and the value of 1."""
+    """Return the products of a query with the centroids of each group in 6 bits, and the value of 1."""
     n_groups, width = len(codebook), rounded.size
     products, longest = np.zeros((n_groups, 16), np.int64), np.int64(0)
     one = np.int64(min(np.float32(1) / factor, np.float32(2**40)))
@@ -258,7 +258,7 @@ def _tables(rounded: I16, factor: np.float32, codebook: I16, unit: np.float32) -
                     products[group, code] += value * np.int64(codebook[group, code, m])
         products[group] -= np.min(products[group])
         longest = max(longest, np.max(products[group]))
-    largest, shift = min(255, 65535 // max(n_groups, 1)), 0
+    largest, shift = min(63, 65535 // max(n_groups, 1)), 0
     while (longest + ((1 << shift) >> 1)) >> shift > largest:
         shift += 1
     tables = ((products + ((1 << shift) >> 1)) >> shift).astype(np.uint8)

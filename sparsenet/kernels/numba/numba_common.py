@@ -69,7 +69,7 @@ def checked(**specs: str) -> Callable[[Function], Function]:
             arguments = signature.bind(*args, **kwargs).arguments
             sizes: dict[str, int] = {}
             for name, spec in parsed.items():
-                _check_array(name, arguments[name], spec, sizes)
+                check_array(name, arguments[name], spec, sizes)
             if arguments.get("threads", 1) < 1:
                 raise ValueError(f"threads must be at least 1, got {arguments['threads']}")
             return function(**arguments)
@@ -79,11 +79,12 @@ def checked(**specs: str) -> Callable[[Function], Function]:
     return decorate
 
 
-def _check_array(name: str, array: Any, spec: list[str], sizes: dict[str, int]) -> None:
+def check_array(name: str, array: Any, spec: list[str], sizes: dict[str, int]) -> None:
+    """Check an array against the parts of a spec; `sizes` holds the size of each symbol."""
     writes = spec[0] == "out"
     dtype, *dimensions = spec[writes:]
     if dtype == "ptr":
-        _check_array(name, array, ["i64", dimensions[0]], sizes)
+        check_array(name, array, ["i64", dimensions[0]], sizes)
         _check_pointers(name, array, dimensions[1], sizes)
         return
     if dtype.endswith("?") and array is None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
+from sparsenet.kernels.numba.numba_common import check_array, checked, jit, parallel_for
 from sparsenet.kernels.numba.numba_heap import replace_worst, sort_heap
-from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.kernels.numba.numba_sparse import floats_of
+from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
 
 @checked(
@@ -14,8 +15,7 @@ from sparsenet.kernels.types import F32, I32, I64
     indices="i32 >=nnz",
     data="f32 >=nnz",
     index_indptr="ptr d+1 w",
-    index_points="i32 >=w",
-    index_weights="f32 >=w",
+    index_steps="u16? d",
     out_points="out i32 n k",
     out_products="out f32 n k",
 )
@@ -24,8 +24,9 @@ def nearest_points(
     indices: I32,
     data: F32,
     index_indptr: I64,
-    index_points: I32,
-    index_weights: F32,
+    index_points: I32 | U16,
+    index_weights: F32 | I8,
+    index_steps: U16 | None,
     n_others: int,
     most: int,
     out_points: I32,
@@ -33,9 +34,14 @@ def nearest_points(
     threads: int,
 ) -> None:
     """See `sparsenet/_core.pyi`."""
+    is_narrow, sizes = index_steps is not None, {"w": int(index_indptr[-1])}
+    is_short = is_narrow and getattr(index_points, "dtype", None) == np.uint16
+    check_array("index_points", index_points, ["u16" if is_short else "i32", ">=w"], sizes)
+    check_array("index_weights", index_weights, ["i8" if is_narrow else "f32", ">=w"], sizes)
     if out_points.shape[1] < 1:
         raise ValueError("out_points must have a column")
-    points, index = (indptr, indices, data), (index_indptr, index_points, index_weights)
+    steps = np.ones(len(data), np.float32) if index_steps is None else floats_of(index_steps[indices])
+    points, index = (indptr, indices, data), (index_indptr, index_points, index_weights, steps)
     parallel_for(_nearest_points, len(out_points), threads, *points, *index, n_others, most, out_points, out_products)
 
 
@@ -47,8 +53,9 @@ def _nearest_points(
     indices: I32,
     data: F32,
     index_indptr: I64,
-    index_points: I32,
-    index_weights: F32,
+    index_points: I32 | U16,
+    index_weights: F32 | I8,
+    step_of_entry: F32,
     n_others: int,
     most: int,
     out_points: I32,
@@ -58,7 +65,7 @@ def _nearest_points(
     for i in range(first, last):
         for j in _strongest_entries(indptr[i], indptr[i + 1], indices, data, index_indptr, most):
             for at in range(index_indptr[indices[j]], index_indptr[indices[j] + 1]):
-                products[index_points[at]] += data[j] * index_weights[at]
+                products[index_points[at]] += data[j] * (step_of_entry[j] * np.float32(index_weights[at]))
         # All zeros are a valid heap. Other points arrive in ascending order, so a tie with the worst loses.
         points, best = out_points[i], out_products[i]
         points[:], best[:] = 0, 0

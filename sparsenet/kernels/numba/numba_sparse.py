@@ -5,13 +5,42 @@ from __future__ import annotations
 import numpy as np
 
 from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
-from sparsenet.kernels.types import F32, I32, I64
+from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
 
 @checked(indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", dense="f32 d h", out="out f32 n h")
 def csr_matmul(indptr: I64, indices: I32, data: F32, dense: F32, out: F32, threads: int) -> None:
     """See `sparsenet/_core.pyi`."""
     parallel_for(_csr_matmul, len(out), threads, indptr, indices, data, dense, out, grain=16)
+
+
+@checked(indptr="ptr n+1 nnz", indices="i32 >=nnz", data="f32 >=nnz", codes="i8 d h", steps="u16 d", out="out f32 n h")
+def csr_matmul_narrow(indptr: I64, indices: I32, data: F32, codes: I8, steps: U16, out: F32, threads: int) -> None:
+    """See `sparsenet/_core.pyi`."""
+    entries = indices[: indptr[-1]]
+    arguments = (indptr, indices, data, codes, floats_of(steps[entries]), out)
+    parallel_for(_csr_matmul_narrow, len(out), threads, *arguments, grain=16)
+
+
+@jit
+def _csr_matmul_narrow(
+    first: int, last: int, indptr: I64, indices: I32, data: F32, codes: I8, step_of_entry: F32, out: F32
+) -> None:
+    source = np.empty(out.shape[1], np.float32)
+    for i in range(first, last):
+        row = out[i]
+        row[:] = 0
+        for j in range(indptr[i], indptr[i + 1]):
+            x, step, code = data[j], step_of_entry[j], codes[indices[j]]
+            for c in range(row.size):
+                source[c] = step * np.float32(code[c])
+            for c in range(row.size):
+                row[c] += x * source[c]
+
+
+def floats_of(upper_halves: U16) -> F32:
+    """Return floats by the upper halves of their bits."""
+    return (upper_halves.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 @jit

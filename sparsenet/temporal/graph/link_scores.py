@@ -41,9 +41,10 @@ class LinkScores:
         Targets without a column are not yet known, and rank last.
         """
         n = logits.shape[1]
-        right = np.take_along_axis(logits, np.minimum(places, n - 1)[:, None], 1)
-        above = (logits > right).sum(axis=1) + ((logits == right).sum(axis=1) - 1) / 2
-        self.ranks.append(np.where(places < n, above, n) + 1.0)
+        ranks, rows = np.full(len(places), n + 1.0), np.flatnonzero(places < n)
+        right = logits[rows, places[rows]][:, None]
+        ranks[rows] = 1 + (logits[rows] > right).sum(axis=1) + ((logits[rows] == right).sum(axis=1) - 1) / 2
+        self.ranks.append(ranks)
 
     def measures(self) -> dict[str, float]:
         """Return average precision and AUC for both kinds of negatives, and what `ranks` give."""

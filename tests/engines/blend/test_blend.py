@@ -721,11 +721,24 @@ def test_names_what_cannot_be_saved(tmp_path):
 def test_a_model_is_saved_in_8_bits(model, tmp_path):
     model.save(tmp_path / "model")
     arrays, _ = load(tmp_path / "model")
-    wide = widen(arrays)
     for name in ("network.input.weight", "network.output.weight", "network.wide.weight", "neighbors.index.data"):
         assert arrays[name].dtype == np.int8
-        assert wide[name].dtype == np.float32
-    assert sum(array.nbytes for array in arrays.values()) < 0.4 * sum(array.nbytes for array in wide.values())
+
+
+def test_a_fitted_and_a_loaded_model_hold_8_bits_and_answer_the_same_after_they_became_floats(tmp_path):
+    model = blend().fit(X, Y)
+    model.save(tmp_path / "model")
+    for own in (model, BlendClassifier.load(tmp_path / "model")):
+        expected = own.topk(X[:40], 5)
+        weights = own._fitted.network.network.parameters()
+        assert {each.name for each in weights if each.narrow} == {"input.weight", "output.weight", "wide.weight"}
+        assert own.neighbors_.index.rows.codes.dtype == np.int8
+        assert own.neighbors_.index.points.dtype == np.uint16
+        own.network_.topk(X[:40], 5)  # scores all labels, by floats
+        assert {each.name for each in weights if each.narrow} == {"input.weight"}
+        assert all(each.value.dtype == np.float32 for each in weights)
+        for before, after in zip(expected, own.topk(X[:40], 5), strict=True):
+            np.testing.assert_array_equal(after, before)
 
 
 def test_a_network_trained_on_is_saved_in_full(tmp_path):

@@ -84,3 +84,27 @@ def test_lazy_adam_moves_a_row_half_as_far_as_dense_adam() -> None:
     parameter.apply(step=20_000, factor=1.0, threads=1)  # so late that no bias is left to correct
     whole = 1e-3 / np.sqrt(1 - 0.999)
     np.testing.assert_allclose(parameter.value, [[0, 0, 0], [-whole / 2, whole / 2, 0]], rtol=1e-3)
+
+
+def test_rounded_weights_are_held_in_8_bits_until_something_reads_or_sets_floats() -> None:
+    weight = Parameter("weight", (2, 3), SGD())
+    floats = np.array([[127, -3, 0], [0.5, 63.5, 1]], np.float32)
+    weight.allocate(floats)
+    weight.keep_narrow()
+    assert weight.narrow is not None
+    assert [array.nbytes for array in weight.arrays()] == [6, 4]
+    np.testing.assert_array_equal(weight.value, floats)
+    assert weight.narrow is None, "training may change the floats"
+    weight.keep_narrow()
+    weight.value = 2 * floats
+    assert weight.narrow is None
+    weight.allocate(floats + np.float32(1e-3))
+    weight.keep_narrow()
+    assert weight.narrow is None, "other weights stay as they are"
+
+
+def test_weights_that_were_never_set_are_missing() -> None:
+    weight = Parameter("weight", (2, 3), SGD())
+    assert not weight.has_weights
+    with pytest.raises(AttributeError, match="value"):
+        weight.value  # noqa: B018
