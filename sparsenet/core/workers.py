@@ -317,7 +317,7 @@ class _Outcome(NamedTuple):
 
 
 class _About(NamedTuple):
-    """Facts about a worker: first those that the bits of results depend on.
+    """Facts about a worker; the bits of results depend on the first three.
 
     A `thread` of a `process` runs one task at a time. `available` is the memory before its first task.
     """
