@@ -44,6 +44,15 @@ def test_wide_weights_are_those_of_one_process():
     assert_same_network(on_threads(2, {"hidden": 0}), network({"hidden": 0}))
 
 
+def test_training_goes_on_in_one_process():
+    models = on_threads(2, {"hidden": 0}), network({"hidden": 0})
+    assert_same_network(*(model.partial_fit(POINTS[320:400], LABELS[320:400]) for model in models))
+
+
+def test_points_may_stay_on_disk(tmp_path):
+    assert_same_network(on_threads(1, cache=tmp_path), on_threads(1))
+
+
 def test_hidden_layers_differ_from_one_process_by_rounding_only():
     usual, found = network({"epochs": 4}), on_threads(2, {"epochs": 4})
     for name, array in usual.network_.weights().items():
