@@ -1,8 +1,6 @@
 """`fit(executor=...)` on Dask: the model of one process, also if a worker is killed."""
 
 import os
-import signal
-import threading
 import time
 from contextlib import contextmanager
 
@@ -57,17 +55,9 @@ def test_models_are_the_same_with_other_workers(n):
 @contextmanager
 def killed(client, folder, file):
     """Kill a worker as soon as a file is in the folder of the run."""
-
-    def kill() -> None:
-        while not list(folder.glob(f"*/{file}")):
-            time.sleep(0.005)
-        os.kill(pids[0], signal.SIGKILL)
-
-    pids = sorted(client.run(os.getpid).values())
-    killer = threading.Thread(target=kill)
-    killer.start()
-    yield Workers(client.get_executor(), scratch=folder, timeout=60, n_workers=2)
-    killer.join()
+    before = client.run(os.getpid)
+    with pool_tasks.killing(folder, file, lambda: min(before.values())) as pids:
+        yield Workers(client.get_executor(), scratch=folder, timeout=60, n_workers=2)
     client.wait_for_workers(2, timeout=60)
     assert pids[0] not in client.run(os.getpid).values()
 

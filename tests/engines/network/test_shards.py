@@ -1,9 +1,5 @@
 """`ExtremeClassifier.fit(executor=...)`: labels in shards, with the same bits for any number of workers."""
 
-import os
-import signal
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -20,7 +16,7 @@ from sparsenet.engines.network.shards import Shards
 from tests.support import pool_tasks
 from tests.support.interrupting import StopAt
 from tests.support.planted import X
-from tests.support.pool_tasks import processes
+from tests.support.pool_tasks import killing, processes
 from tests.support.same_networks import assert_same_network, network, on_threads
 from tests.support.same_trees import LABELS, POINTS
 
@@ -149,15 +145,8 @@ def test_the_network_is_the_same_if_a_worker_is_killed(tmp_path):
         pools.append(processes(2))
         return pools[-1]
 
-    def kill():
-        while not list(tmp_path.glob("*/steps*.2.records0")):
-            time.sleep(0.001)
-        os.kill(next(iter(pools[0]._processes)), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    found = network({"epochs": 4}, executor=Workers(pool, scratch=tmp_path))
-    killer.join()
+    with killing(tmp_path, "steps*.2.records0", lambda: next(iter(pools[0]._processes))):
+        found = network({"epochs": 4}, executor=Workers(pool, scratch=tmp_path))
     assert_same_network(found, on_threads(1, {"epochs": 4}))
     assert len(pools) == 2
     assert list(tmp_path.iterdir()) == []
