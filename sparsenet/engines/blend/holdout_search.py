@@ -63,7 +63,8 @@ class HoldoutSearch:
         """
         index, labels = neighbors.postings, neighbors.labels
         if index is None:
-            return lambda most: neighbors.leave_one_out_weights(self.points, self.held, k, self.threads)
+            nearest = neighbors.nearest_others(self.points, self.held, k, self.threads)
+            return lambda most: neighbors.weigh_votes(*nearest, neighbors.power)
         self.session.scratch.put("index", *(array for array in posting_arrays(index) if array is not None))
         put_rows(self.session.scratch, "labels", labels)
         self.session.scratch.put("weights", neighbors.weights)

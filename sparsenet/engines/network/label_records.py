@@ -148,7 +148,7 @@ def _taken(indptr: I64, indices: I32, arrays: Sequence[F32], rows: I64) -> tuple
 
 @dataclass
 class RecordIndex:
-    """The newest record of each row of a part, among all records of its files, which are counted through.
+    """Finds the newest record of each row of a part; records are numbered through all its files.
 
     Attributes
     ----------

@@ -132,7 +132,7 @@ class Names(NamedTuple):
 
     @property
     def labels(self) -> str:
-        """Begin the names of blocks and merged records."""
+        """Return the beginning of the names of blocks and merged records."""
         return f"labels{self.layer}_{self.since}."
 
     def block(self, part: int, block: int) -> str:
@@ -144,7 +144,7 @@ class Names(NamedTuple):
         return f"{self.labels}chunk{chunk}.{part}"
 
     def steps(self, step: int) -> str:
-        """Begin the names of the files of the steps in the chunk of `step`."""
+        """Return the beginning of the names of the files of the chunk that has `step`."""
         return f"steps{self.layer}_{self.since}_{(step - self.since - 1) // CHUNK}."
 
     def step(self, step: int, what: str) -> str:

@@ -13,15 +13,23 @@ from tests.support.planted import X, Y
 HELD = np.arange(3, 90, 4)
 
 
+DENSE = np.random.default_rng(0).normal(size=(X.shape[0], 24)).astype(np.float32)
+
+
+@pytest.fixture(scope="module", params=["sparse", "dense"])
+def data(request):
+    return X if request.param == "sparse" else DENSE
+
+
 @pytest.fixture(scope="module")
-def blend():
-    return BlendClassifier(network="drop", random_state=0, n_jobs=1).fit(X, Y)
+def blend(data):
+    return BlendClassifier(network="drop", random_state=0, n_jobs=1).fit(data, Y)
 
 
 @pytest.fixture
-def search(blend):
+def search(blend, data):
     with HERE.session() as session:
-        yield HoldoutSearch(session, blend._features(X).take(HELD), HELD, 1, shard_points=7)
+        yield HoldoutSearch(session, blend._features(data).take(HELD), HELD, 1, shard_points=7)
 
 
 def test_the_tree(blend, search):
@@ -31,11 +39,11 @@ def test_the_tree(blend, search):
             np.testing.assert_array_equal(ours, whole)
 
 
-def test_neighbors_without_the_point_itself(blend, search):
+def test_neighbors_without_the_point_itself(blend, search, data):
     neighbors = blend._fitted.neighbors
     for most in (20, 1 << 16):
         found = search.neighbors(neighbors, 5)(most)
-        whole = replace(neighbors, max_comparisons=most).leave_one_out_weights(blend._features(X), HELD, 5, 1)
+        whole = replace(neighbors, max_comparisons=most).leave_one_out_weights(blend._features(data), HELD, 5, 1)
         np.testing.assert_array_equal(found.indices, whole.indices)
         np.testing.assert_array_equal(found.data, whole.data)
         assert not found.data[found.indices == np.repeat(HELD, 6)].any()

@@ -93,7 +93,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str,
     """
     found = [
         (_CALLED.get(name, name), _shown(before[name]) if name in before else "not recorded", _shown(value))
-        for name, value in {**dict.fromkeys(before), **now}.items()
+        for name, value in {**now, **{name: None for name in before if name not in now}}.items()
         if name != "parameters" and (name not in before or _unlike(before[name], value))
     ]
     found += _optimizers(before.get("parameters", []), now["parameters"])
