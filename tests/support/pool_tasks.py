@@ -69,6 +69,11 @@ def sleep(scratch, seconds):
     time.sleep(seconds)
 
 
+def touch_after(scratch, seconds, path):
+    time.sleep(seconds)
+    Path(path).touch()
+
+
 def process(scratch):
     return os.getpid()
 
