@@ -13,7 +13,7 @@ from sparsenet.core import scratch as scratch_files
 from sparsenet.core import workers
 from sparsenet.core.workers import task_runner
 from tests.support import pool_tasks
-from tests.support.pool_tasks import add, die, fail, fail_unpicklably, process, processes, run, sleep, touch_after
+from tests.support.pool_tasks import add, die, end_or_fail, fail, fail_unpicklably, process, processes, run, sleep
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -120,11 +120,11 @@ def test_deadline_names_the_task_and_leaves_no_process(scratch, monkeypatch):
 
 
 def test_running_tasks_share_the_time_that_they_get_to_end(scratch, monkeypatch, tmp_path):
-    monkeypatch.setattr(workers, "GRACE", 0.6)
-    tasks = [(0.4 * n, str(tmp_path / str(n))) for n in range(1, 6)]
-    with pytest.raises(TimeoutError, match="5 of 5 are unfinished"):
-        run(lambda: processes(5), touch_after, tasks, scratch=scratch, timeout=0.1)
-    assert not (tmp_path / "5").exists()
+    monkeypatch.setattr(workers, "GRACE", 1.0)
+    tasks = [(seconds, str(tmp_path), 5) for seconds in (0, 0.9, 1.8, 2.7, 3.6, 4.5)]
+    with pytest.raises(ValueError, match="the others have begun"):
+        run(lambda: processes(6), end_or_fail, tasks, scratch=scratch)
+    assert not (tmp_path / "ended 4.5").exists()
 
 
 def test_ctrl_c_cancels_tasks(scratch, monkeypatch):

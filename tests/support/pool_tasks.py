@@ -69,9 +69,16 @@ def sleep(scratch, seconds):
     time.sleep(seconds)
 
 
-def touch_after(scratch, seconds, path):
-    time.sleep(seconds)
-    Path(path).touch()
+def end_or_fail(scratch, seconds, folder, n):
+    """Sleep between two files; the task of no seconds fails once n others have begun."""
+    if seconds:
+        Path(folder, f"begun {seconds}").touch()
+        time.sleep(seconds)
+        Path(folder, f"ended {seconds}").touch()
+        return
+    while len(list(Path(folder).glob("begun *"))) < n:
+        time.sleep(0.01)
+    raise ValueError("the others have begun")
 
 
 def process(scratch):
