@@ -13,7 +13,7 @@ from sparsenet.core import scratch as scratch_files
 from sparsenet.core import workers
 from sparsenet.core.workers import task_runner
 from tests.support import pool_tasks
-from tests.support.pool_tasks import add, die, end_or_fail, fail, fail_unpicklably, process, processes, run, sleep
+from tests.support.pool_tasks import add, die, end_or_fail, fail, fail_unpicklably, meet, process, processes, run, sleep
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -38,10 +38,10 @@ def test_returns_results_in_order(pool, scratch):
 
 
 @pytest.mark.parametrize("make", [processes, ThreadPoolExecutor], ids=["forked processes", "threads"])
-def test_counts_the_workers_of_a_machine(make):
+def test_counts_the_workers_of_a_machine(make, tmp_path):
     workers._about()  # which forked processes inherit
     with make(2) as pool, task_runner(pool) as runner, runner.session() as session:
-        session.run(sleep, [(0.3,)] * 2)
+        session.run(meet, [(str(tmp_path), number, 2) for number in range(2)])
         [machine] = runner.machines()
     assert machine.is_own
     assert machine.n_workers == 2
@@ -121,8 +121,8 @@ def test_deadline_names_the_task_and_leaves_no_process(scratch, monkeypatch):
 
 def test_running_tasks_share_the_time_that_they_get_to_end(scratch, monkeypatch, tmp_path):
     monkeypatch.setattr(workers, "GRACE", 1.0)
-    tasks = [(seconds, str(tmp_path), 5) for seconds in (0, 0.9, 1.8, 2.7, 3.6, 4.5)]
-    with pytest.raises(ValueError, match="the others have begun"):
+    tasks = [(str(tmp_path), seconds, 6) for seconds in (0, 0.9, 1.8, 2.7, 3.6, 4.5)]
+    with pytest.raises(ValueError, match="all have begun"):
         run(lambda: processes(6), end_or_fail, tasks, scratch=scratch)
     assert not (tmp_path / "ended 4.5").exists()
 

@@ -69,16 +69,23 @@ def sleep(scratch, seconds):
     time.sleep(seconds)
 
 
-def end_or_fail(scratch, seconds, folder, n):
-    """Sleep between two files; the task of no seconds fails once n others have begun."""
-    if seconds:
-        Path(folder, f"begun {seconds}").touch()
-        time.sleep(seconds)
-        Path(folder, f"ended {seconds}").touch()
-        return
-    while len(list(Path(folder).glob("begun *"))) < n:
+def meet(scratch, folder, name, n):
+    """Wait until n tasks run at the same time."""
+    Path(folder, f"begun {name}").touch()
+    for _ in range(6000):
+        if len(list(Path(folder).glob("begun *"))) == n:
+            return
         time.sleep(0.01)
-    raise ValueError("the others have begun")
+    raise TimeoutError("the other tasks have not begun")
+
+
+def end_or_fail(scratch, folder, seconds, n):
+    """Fail, or end after some seconds, once n tasks run at the same time."""
+    meet(scratch, folder, seconds, n)
+    if not seconds:
+        raise ValueError("all have begun")
+    time.sleep(seconds)
+    Path(folder, f"ended {seconds}").touch()
 
 
 def process(scratch):
