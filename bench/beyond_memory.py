@@ -1,13 +1,13 @@
-"""Points on disk against points in memory: CPU time, peak memory and equality of a tree and of one epoch of a network.
+"""Points on disk against points in memory: CPU time, peak memory and equality of a tree, a network and a blend.
 
-    python -m bench.beyond_memory [--points 500000] [--labels 50000] [--models tree,network] [--memory-limit 2GB]
+    python -m bench.beyond_memory [--points 500000] [--labels 50000] [--models tree,network,blend] [--memory-limit 2GB]
                                   [--ways disk,memory] [--threads 1] [--seed 0] [--kill SECONDS] [--data DIR]
                                   [--out FILE]
 
 The points are `bench.planted` ones, saved as arrays that are mapped into memory. Each model is trained twice, each time
-in a process of its own: with ``cache=``, and from matrices in memory with the sizes that the first run chose. Peak
-memory includes Python and its libraries. Training from disk keeps a checkpoint; with --kill it is killed once, and goes
-on from there.
+in a process of its own: with ``cache=``, and from matrices in memory with the sizes that the first run chose. The
+network trains one epoch, and the blend consists of a tree and neighbors. Peak memory includes Python and its libraries.
+Training from disk keeps a checkpoint; with --kill it is killed once, and goes on from there.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from bench.peers.measure import forget_peak, peak_mb
 from bench.planted import Shape
 from bench.report import head, keep, setting
 from bench.runner import in_child, use_cpus
-from sparsenet import ExtremeClassifier, TreeClassifier, kernels
+from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, kernels
 from sparsenet.core.memory import announce
 from sparsenet.data.point_cache import stored_matrix
+from sparsenet.engines.blend import blend_memory
 from sparsenet.engines.network import building
 from sparsenet.engines.tree import tree_memory
 from sparsenet.metrics import precision_at_k
@@ -93,6 +94,8 @@ def read(folder: Path, name: str, *, mapped: bool = False, testing: bool = False
 def model_of(job: dict[str, Any]) -> Any:
     """Make the classifier of a job."""
     common = {"n_jobs": job["threads"], "random_state": job["seed"], "normalize": "rows", "verbose": True}
+    if job["model"] == "blend":
+        return BlendClassifier(network="drop", tree=TreeClassifier(memory_limit=job["memory_limit"]), **common)
     common["memory_limit"] = job["memory_limit"]
     return TreeClassifier(**common) if job["model"] == "tree" else ExtremeClassifier(epochs=1, **common, **job["sizes"])
 
@@ -108,7 +111,9 @@ def announced() -> Iterator[dict[str, int]]:
             most.update(needed)
         return announce(needed, *rest, **more)
 
-    with patch.object(building, "announce", record), patch.object(tree_memory, "announce", record):
+    with ExitStack() as stack:
+        for module in (building, tree_memory, blend_memory):
+            stack.enter_context(patch.object(module, "announce", record))
         yield most
 
 
@@ -155,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--labels", type=int, default=50_000)
     parser.add_argument("--models", default="tree,network")
     parser.add_argument("--ways", default="disk,memory", help="disk alone for points that memory cannot hold")
-    parser.add_argument("--memory-limit", default="2GB", help="the limit of the network")
+    parser.add_argument("--memory-limit", default="2GB", help="the limit of each model from disk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--limit", type=float, default=7200, help="seconds that each training may take")
@@ -179,7 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if options.kill:
                 in_child("bench.beyond_memory", on_disk, **{**how, "limit": options.kill})
             disk = in_child("bench.beyond_memory", on_disk, **how)
-            shutil.rmtree(Path(folder) / f"checkpoint-{name}", ignore_errors=True)
+            for state in Path(folder).glob(f"checkpoint-{name}*"):
+                shutil.rmtree(state)
             runs = {"disk": disk}
             if "memory" in options.ways:
                 sizes = {**job, "memory_limit": None, "cached": False, "sizes": disk.get("sizes", {})}

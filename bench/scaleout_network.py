@@ -18,9 +18,9 @@ import numpy as np
 from bench.planted import Planted, Shape, generate
 from bench.scaleout_executors import bits, processes
 from bench.task_recorder import Recorder
-from sparsenet import ExtremeClassifier, Workers
+from sparsenet import Callback, ExtremeClassifier, Workers
 
-SIZES = {"hidden": 128, "batch_size": 1024, "epochs": 1}
+SIZES: dict[str, Any] = {"hidden": 128, "batch_size": 1024, "epochs": 1}
 
 
 def network() -> ExtremeClassifier:
@@ -28,7 +28,14 @@ def network() -> ExtremeClassifier:
     return ExtremeClassifier(**SIZES, random_state=0, n_jobs=1, verbose=0)
 
 
-class Clock:
+class OnSteps(Callback):
+    """A callback that does nothing after an epoch."""
+
+    def on_epoch(self, record: dict[str, float]) -> None:
+        """Do nothing."""
+
+
+class Clock(OnSteps):
     """A callback that keeps the CPU seconds of this process after each step."""
 
     def __init__(self) -> None:
@@ -62,7 +69,7 @@ def on_processes(data: Planted, n: int) -> dict[str, Any]:
     }
 
 
-class FileSizes:
+class FileSizes(OnSteps):
     """A callback that adds up the bytes of the files of each step."""
 
     def __init__(self, folder: str) -> None:
@@ -99,10 +106,11 @@ def measure_network(options: argparse.Namespace) -> dict[str, Any]:
             sharded = run.pop("model")
             runs.append(run)
             found.add(bits(sharded))
-    for n in (4, 8):
-        with processes(n) as pool:
+    for many in (4, 8):
+        with processes(many) as pool:
             found.add(bits(network().fit(data.X, data.Y, executor=pool)))
     wide = usual.network_.output.wide
+    assert wide is not None
     return {
         "points": data.X.shape[0],
         "labels": data.Y.shape[1],

@@ -99,7 +99,7 @@ def train(given: SimpleNamespace) -> None:
             usage.check_train(given, "text")
             source = text_sources.text_source(given)
             valid = text_sources.validation_source(source, given.valid, given.format)
-            summary = text_training.train(source, given.model, valid, usage.parameters(given))
+            summary = text_training.train(source, given.model, valid, usage.parameters(given), given.cache)
             describe = text_training.describe
         else:
             kind = usage.kind_of_point_model(given)

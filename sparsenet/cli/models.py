@@ -33,7 +33,7 @@ def is_log_model(path: Path) -> bool:
 
 def stream_kind(path: Path) -> str | None:
     """Return the kind of a model of a stream, "stream" or "links", else None; raise a ModelError without a model."""
-    return stream_commands.KINDS.get(storage.metadata(path).get("model"))
+    return stream_commands.KINDS.get(str(storage.metadata(path).get("model")))
 
 
 def is_table_model(path: Path) -> bool:

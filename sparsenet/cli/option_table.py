@@ -390,7 +390,16 @@ def table() -> tuple[CommandOption, ...]:
             "counted.", shown="the memory that is free", check=check.size, sets="memory_limit", panel=MACHINE,
             kinds=OF_BLENDS | OF_NETWORKS | OF_TEXT | {"tree"},
         ),
-        path("cache", "DIR", "Store sparse points there, and train from there. They may exceed memory.", **_points),
+        path(
+            "cache", "DIR", "Store sparse points, or the features of texts, there, and train from there. They may "
+            "exceed memory, and further trainings on the same file reuse them.", panel=MACHINE,
+            kinds=OF_POINTS | OF_TEXT,
+            refusals={
+                "table": "a table stays in memory: leave it out, or train on numbers as sparse points",
+                "log": "a log stays in memory: leave it out, or use --method next-item, which keeps no log",
+                "stream": "a stream is read once and not kept: leave it out",
+            },
+        ),
         flag(
             "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",
             negatable=True, shown="yes, if stderr is a terminal", panel=MACHINE, kinds=EVERY,

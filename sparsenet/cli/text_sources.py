@@ -54,13 +54,16 @@ class TextSource:
         batches = iter_texts(self._path(), self._rules())
         return sum(bool(own) and labels.issuperset(own) for batch in batches for own in batch.labels)
 
-    def fit(self, model: TextClassifier) -> None:
-        """Train a model on the file; read a pipe into memory first, since a search reads the texts repeatedly."""
-        if str(self.path) == "-":
+    def fit(self, model: TextClassifier, cache: Path | None = None) -> None:
+        """Train a model on the file, or on its features in the folder `cache`.
+
+        Read a pipe into memory first, since a search reads the texts repeatedly.
+        """
+        if str(self.path) == "-" and cache is None:
             file = self.read()
             model.fit(file.texts, file.target()).columns_ = learnt_from(self.path, self._rules())
         else:
-            model.fit(self.path, **self._rules().options())
+            model.fit(self.path, **self._rules().options(), cache=cache)
 
     def as_learnt(self, known: KnownColumns, given: SimpleNamespace) -> TextSource:
         """Return a copy that reads the columns that a model was trained on, unless the user has `given` others.

@@ -22,7 +22,11 @@ DELIMITERS = ";|,"
 
 
 def train(
-    source: TextSource, model_path: Path, valid: TextSource | None, parameters: Mapping[str, Any]
+    source: TextSource,
+    model_path: Path,
+    valid: TextSource | None,
+    parameters: Mapping[str, Any],
+    cache: Path | None = None,
 ) -> dict[str, Any]:
     """Train and save a model, and return a summary for people and programs.
 
@@ -34,7 +38,7 @@ def train(
     model = TextClassifier(**parameters)
     try:
         with memory_for(f"training on the texts of {name_of(source.path)}"):
-            source.fit(model)
+            source.fit(model, cache)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(nothing_saved(model_path)) from None
     save(model, model_path)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row, parts_of, pointers_of
 from sparsenet.kernels.types import I64
 
 #: Entries added up per block: a block takes a fraction of a second, and Ctrl-C works between blocks.
@@ -33,14 +31,9 @@ def owners_of(indptr: I64) -> I64:
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
-def label_blocks(features: RowSource, label_points: Rows) -> list[int]:
-    """Return the bounds of blocks of labels with about `BLOCK_ENTRIES` entries to add up each."""
-    return _cut(_entries(features, label_points))
-
-
-def _cut(entries: I64) -> list[int]:
-    before = np.cumsum(entries) - entries
-    return [0, *(np.flatnonzero(np.diff(before // BLOCK_ENTRIES)) + 1).tolist(), len(entries)]
+def label_blocks(features: RowSource, label_points: Rows) -> list[tuple[int, int]]:
+    """Return the first and last labels of blocks with about `BLOCK_ENTRIES` entries to add up each."""
+    return parts_of(pointers_of(_entries(features, label_points)), BLOCK_ENTRIES)
 
 
 def centroids(features: RowSource, label_points: Rows, budget: int, threads: int) -> Rows:
@@ -50,7 +43,7 @@ def centroids(features: RowSource, label_points: Rows, budget: int, threads: int
     capacity = int(bound.sum())
     indices, data = np.empty(capacity, np.int32), np.empty(capacity, np.float32)  # unwritten pages take no memory
     indptr = np.zeros(len(label_points) + 1, np.int64)
-    for begin, end in pairwise(_cut(entries)):
+    for begin, end in parts_of(pointers_of(entries), BLOCK_ENTRIES):
         own = label_points.slice(begin, end)
         points, ids = features.in_memory(own.indices)
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(bound[begin:end])))

@@ -9,6 +9,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 
+def name_of(X: Any) -> str:
+    """Return how errors call X: with its file, if it is mapped into memory."""
+    is_sparse = bool(sparse.issparse(X))  # a plain bool, so that mypy does not narrow X
+    values = X.data if is_sparse else X
+    file = getattr(values, "filename", None) if isinstance(values, np.memmap) else None
+    return "X" if file is None else f"X in {file}"
+
+
 def check_structure(name: str, matrix: Any) -> None:
     """Reject a sparse matrix whose ids or row pointers point outside its arrays."""
     if matrix.ndim != 2:

@@ -62,7 +62,7 @@ NEW_PATHS = {
     "sparsenet.text.network": "engines.text.text_network",
     "sparsenet.text.problem": "engines.linear.problem",
     "sparsenet.text.settings": "engines.text.text_options",
-    "sparsenet.text.spilling": "features.text.spilling",
+    "sparsenet.text.spilling": "core.spilling",
     "sparsenet.text.vocabulary": "features.text.vocabulary",
     "sparsenet.training": "engines.network.training",
     "sparsenet.training.budget": "engines.network.training.budget",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -58,6 +59,10 @@ class RowSource(Protocol):
     @property
     def buffer_bytes(self) -> int:
         """Bytes that reading a block takes."""
+
+    @property
+    def folder(self) -> str | None:
+        """The folder of rows on disk; None in memory."""
 
     def checksum(self) -> str:
         """Return the size and a checksum of the rows, to compare the data of two runs."""
@@ -184,6 +189,11 @@ class Rows:
         """Bytes that reading a block takes: none."""
         return 0
 
+    @property
+    def folder(self) -> None:
+        """Return None: the rows are in memory."""
+        return None
+
     def slice(self, begin: int, end: int) -> Rows:
         """Return a view of consecutive rows."""
         first, last = self.indptr[begin], self.indptr[end]
@@ -220,9 +230,16 @@ def _check_ids(indptr: NDArray[Any], indices: NDArray[Any], n_values: int, width
         raise ValueError(f"indices go from {indices.min()} to {indices.max()}, beyond the {width} columns")
 
 
-def loaded(rows: RowSource) -> Rows:
-    """Return all rows in memory."""
-    return rows if isinstance(rows, Rows) else rows.slice(0, len(rows))
+def pointers_of(sizes: NDArray[Any]) -> I64:
+    """Return the row pointers of rows of these sizes."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
+
+
+def parts_of(indptr: I64, n_entries: int) -> list[tuple[int, int]]:
+    """Return the first and last rows of parts with about `n_entries` entries."""
+    n = len(indptr) - 1
+    cuts = np.flatnonzero(np.diff(indptr[:-1] // n_entries)) + 1 if n else np.empty(0, np.int64)
+    return list(pairwise([0, *cuts.tolist(), n]))
 
 
 def squares(points: RowSource) -> F32:

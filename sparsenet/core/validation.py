@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sparsenet.core.machine import default_threads
-from sparsenet.core.matrices import canonical, check_structure, without_zeros
+from sparsenet.core.matrices import canonical, check_structure, name_of, without_zeros
 from sparsenet.core.parted_matrix import (
     PartedMatrix,
     check_parts,
@@ -168,6 +168,7 @@ def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
 
 def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int) -> Any:
     """Return a single matrix, validated; `reset` sets `n_features_in_`."""
+    name = name_of(X)
     if sparse.issparse(X):
         check_structure("X", X)
     else:
@@ -198,7 +199,7 @@ def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: in
         )
     if sparse.issparse(checked):
         checked = canonical(checked)
-    _check_finite("X", checked, _columns_of(X))
+    _check_finite(name, checked, _columns_of(X))
     return checked
 
 

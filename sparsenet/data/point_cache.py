@@ -50,7 +50,7 @@ def stored_text(
     read_as = repr((source, options.format, options.n_features, options.n_labels))
     name = hashlib.sha256(os.fsencode(read_as)).hexdigest()[:8]
     place = Path(folder) / f"{Path(path).name}-{name}.points"
-    about = {"source": source, **_fingerprint(source)}
+    about = {"source": source, **fingerprint(source)}
     points = _stored_once(place, lambda writer: _convert_text(path, writer, about, verbose, options))
     if points.about != about:
         problem = f"was changed after its points were stored: remove {place} to store them again"
@@ -69,7 +69,8 @@ def _stored_once(place: Path, write: Callable[[PointWriter], StoredPoints]) -> S
     return StoredPoints(place)
 
 
-def _fingerprint(path: str) -> dict[str, Any]:
+def fingerprint(path: str) -> dict[str, Any]:
+    """Return the size, time and ends of a file, to recognise that it has changed."""
     with open(path, "rb") as file:
         about = os.fstat(file.fileno())
         checksum = zlib.crc32(file.read(END_BYTES))
@@ -174,13 +175,13 @@ def stored_batches(
     first = 0
     with PointWriter(place, temporary=True) as writer, parts_done(0, "storing batches", verbose) as on_batch:
         for number, batch in enumerate(batches):
-            X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else _pair(batch, number)
-            if _length(X) == _length(y) == 0:
+            X, y = (batch.X, batch.Y) if isinstance(batch, Dataset) else pair_of(batch, number)
+            if length_of(X) == length_of(y) == 0:
                 labels.append(None)
                 continue
             columns = append(writer, X, f"batch {number}")
-            if _length(X) != _length(y):
-                raise ValueError(f"batch {number}: X has {_length(X)} rows, y has {_length(y)}: one y for each row")
+            if length_of(X) != length_of(y):
+                raise ValueError(f"batch {number}: X has {length_of(X)} rows, y has {length_of(y)}: one y for each row")
             if known is None:
                 known, first = columns, number
             if columns != known:
@@ -219,7 +220,8 @@ def append(writer: PointWriter, X: Any, name: str) -> _Columns:
     return _Columns(checked.shape[1], is_dense, None if names is None else names.tolist())
 
 
-def _pair(batch: Any, number: int) -> tuple[Any, Any]:
+def pair_of(batch: Any, number: int) -> tuple[Any, Any]:
+    """Return X and y of a batch of a stream."""
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         raise ValueError(f"batch {number} must be a pair (X, y), got {type(batch).__name__}: yield (X, y)")
     X, y = batch
@@ -232,7 +234,8 @@ def _pair(batch: Any, number: int) -> tuple[Any, Any]:
     return X, y
 
 
-def _length(each: Any) -> int:
+def length_of(each: Any) -> int:
+    """Return the number of rows."""
     shape = getattr(each, "shape", None)
     return int(shape[0]) if shape else len(each)
 

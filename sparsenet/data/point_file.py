@@ -153,8 +153,8 @@ class PointWriter:
         self._is_done = True
         return StoredPoints(self.path, os.dup(self._file.fileno()))  # another process may replace the name
 
-    def _naming_errors(self) -> _DiskErrors:
-        return _DiskErrors(self.path)
+    def _naming_errors(self) -> DiskErrors:
+        return DiskErrors(self.path)
 
 
 def _is_named(file: IO[bytes], path: Path) -> bool:
@@ -165,7 +165,7 @@ def _is_named(file: IO[bytes], path: Path) -> bool:
         return False
 
 
-class _DiskErrors:
+class DiskErrors:
     """Add the folder and the remedy to disk errors."""
 
     def __init__(self, path: Path) -> None:

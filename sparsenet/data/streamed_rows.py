@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, parts_of, pointers_of
 from sparsenet.data.point_file import StoredPoints
 from sparsenet.kernels.types import I32, I64
 
@@ -58,9 +58,9 @@ class StreamedRows:
         if len(points) and not 0 <= points.min() <= points.max() < len(self):
             raise IndexError(f"points go from {points.min()} to {points.max()}, and there are {len(self)} rows")
         numbers = points if self.numbers is None else self.numbers[points]
-        indptr = _pointers(self.file.sizes[numbers])
+        indptr = pointers_of(self.file.sizes[numbers])
         taken = Rows(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32), self.width)
-        for begin, end in pairwise(_bounds(indptr)):
+        for begin, end in parts_of(indptr, ENTRIES_AT_A_TIME):
             own = slice(indptr[begin], indptr[end])
             _, taken.indices[own], taken.data[own] = self.file.rows(numbers[begin:end])
         return taken
@@ -75,7 +75,7 @@ class StreamedRows:
 
     def blocks(self, n: int) -> Iterator[Rows]:
         """Yield consecutive blocks of up to `n` rows, fewer if they have many entries."""
-        for begin, end in pairwise(_bounds(_pointers(self.sizes))):
+        for begin, end in parts_of(pointers_of(self.sizes), ENTRIES_AT_A_TIME):
             for first in range(begin, end, n):
                 yield self.slice(first, min(first + n, end))
 
@@ -93,6 +93,11 @@ class StreamedRows:
         """Bytes that reading a block takes."""
         return READ_BYTES * ENTRIES_AT_A_TIME
 
+    @property
+    def folder(self) -> str:
+        """The folder of the file."""
+        return os.path.dirname(self.file.path) or os.curdir
+
     def checksum(self) -> str:
         """Return the size and a checksum of the rows, computed from the checksum of the file."""
         checksum = self.file.checksum
@@ -102,14 +107,3 @@ class StreamedRows:
 
     def check(self, name: str) -> None:
         """Accept the rows: they are checked as they are read."""
-
-
-def _pointers(sizes: NDArray[Any]) -> I64:
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
-
-
-def _bounds(indptr: I64) -> list[int]:
-    """Return the bounds of parts with about `ENTRIES_AT_A_TIME` entries."""
-    n = len(indptr) - 1
-    cuts = np.flatnonzero(np.diff(indptr[:-1] // ENTRIES_AT_A_TIME)) + 1 if n else np.empty(0, np.int64)
-    return [0, *cuts.tolist(), n]

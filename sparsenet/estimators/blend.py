@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sparsenet.core.machine import release_memory
 from sparsenet.core.memory import arrays_of, check_width
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import choice, integer, n_jobs, optional, switch
+from sparsenet.core.validation import choice, integer, n_jobs, number_of_bytes, optional, switch
 from sparsenet.core.workers import task_runner
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
@@ -62,7 +62,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         The network to train, such as ``ExtremeClassifier(hidden=128)``; None: its defaults; ``"drop"``: no network. A
         copy is trained, `network_`. The blend sets its ``normalize``, ``n_jobs``, ``random_state`` and ``verbose``, and
         limits ``wide_budget="auto"`` to 256. Its ``time_budget`` covers the network alone, since the tree is trained
-        first. Its ``memory_limit`` covers tree and neighbors, too.
+        first.
     tree : TreeClassifier or None
         The tree to train; a copy is trained, `tree_`. Candidates come from twice its beam, which
         ``model.tree_.set_params(beam=...)`` changes.
@@ -74,13 +74,16 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
     n_neighbors : int
         Number of nearest training points that vote. The model contains the training points unless this is 0, so do not
         share it with people who may not see the data. It can be changed on a fitted classifier with training points.
-        If at least half of all values of X are stored, points are compared with all training points, or with a sample
-        of 2**24 numbers.
+        If at least half of all values of X are stored, the training points are kept in cells of similar ones.
     time_budget : float or None
         Maximum seconds for `fit`; must be None with ``network="drop"``. The network gets the time that the tree and the
         neighbors leave, and its size is reduced accordingly. If that is too short for a third of its epochs, the
         network is left out with a warning. The tree is never cut short. With ``n_neighbors=0`` the network is always
         trained, for at least as long as the tree took.
+    memory_limit : int, str or None
+        Memory for training in bytes, or text such as ``"8GB"``, for tree, neighbors and network together; None: the
+        available memory. A lower ``memory_limit`` of the tree or the network also holds for all. A tree stops before it
+        takes more, and a network makes itself smaller.
     normalize : {"auto", "rows", "columns", "together", "mixed", "none"}
         Scaling of X. ``"rows"`` divides each point by its length, for counts and tf-idf. ``"columns"`` standardises the
         columns of a dense table. ``"together"`` centres the columns and divides all of them by one number, for
@@ -148,6 +151,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         candidates: int | str = "auto",
         n_neighbors: int = 50,
         time_budget: float | None = None,
+        memory_limit: int | str | None = None,
         normalize: str = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -158,6 +162,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         self.candidates = candidates
         self.n_neighbors = n_neighbors
         self.time_budget = time_budget
+        self.memory_limit = memory_limit
         self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -219,9 +224,9 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             network in this process. The model is the same, bit for bit. Each task has one thread, or `n_jobs` threads
             if that is a number.
         cache : directory, optional
-            Stores the points there once, in about 6 bytes a number. Tree and network read them from there, but the
-            neighbors are the points, in memory. The model is the same. X may then also be an iterable of batches
-            ``(X, y)``.
+            Stores the points there once, in about 6 bytes a number, and reads them from there. Posting lists of sparse
+            neighbors are in a file without a name, which the model maps into memory. The model is the same. X may then
+            also be an iterable of batches ``(X, y)``.
         """
         started, normalize = time.perf_counter(), self._check()
         seed = run_seed(self.random_state, checkpoint, resume=resume)
@@ -241,7 +246,7 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
             candidates=self._given_candidates(),
             time_budget=self.time_budget,
             verbose=optional(switch, "verbose", self.verbose),
-            memory_limit=tree._memory_limit(),
+            memory_limit=self._lowest_limit(tree),
         )
         resumes = resume and checkpoint is not None and checkpoint_exists(Path(checkpoint))
         with all_or_nothing(self), task_runner(executor, n_jobs(self.n_jobs)) as runner:
@@ -332,9 +337,18 @@ class BlendClassifier(SavingMixin, BlendAnswersMixin, ClassifierMixin, BaseEstim
         blend_parts.given("network", self.network, ExtremeClassifier)
         blend_parts.given("tree", self.tree, TreeClassifier)
         optional(seconds, "time_budget", self.time_budget)
+        optional(number_of_bytes, "memory_limit", self.memory_limit)
         optional(switch, "verbose", self.verbose)
         n_jobs(self.n_jobs)
         return choice("normalize", self.normalize, CHOICES)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"memory_limit": None, **state})  # pickles of version 0.2 have none
+
+    def _lowest_limit(self, tree: TreeClassifier) -> int | None:
+        """Return the lower memory limit of the blend and its tree; None without one."""
+        limits = optional(number_of_bytes, "memory_limit", self.memory_limit), tree._memory_limit()
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _adopt(self, fitted: FittedBlend, tree: TreeClassifier, network: ExtremeClassifier | None) -> Self:
         """Be fitted; `tree` and `network` hold the parameters of the parts."""

@@ -46,6 +46,12 @@ def training_points(
     return _with_labels(X, y, _points(X))
 
 
+def refuse_cache(cache: Any, what: str, instead: str) -> None:
+    """Refuse a cache for data that training reads again and again in another order, and name an alternative."""
+    if cache is not None:
+        raise ValueError(f"{what} stays in memory while a model learns, so it has no cache: leave it out, or {instead}")
+
+
 def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool | None) -> tuple[Any, Any]:
     if not isinstance(cache, str | os.PathLike):
         raise ValueError(f"cache must be the path of a folder, got {cache!r}: it is created if it is missing")

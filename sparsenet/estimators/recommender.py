@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import boolean, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
+from sparsenet.estimators.point_sources import refuse_cache
 from sparsenet.estimators.recommender_evaluation import (
     as_ks,
     events_of,
@@ -133,6 +134,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         delimiter: str | None = None,
         encoding: str | None = None,
         decimal: str | None = None,
+        cache: None = None,
     ) -> Self:
         """Train on a log, which has a row for each time that a user took an item.
 
@@ -152,11 +154,12 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             Column of amounts, such as plays, ratings or prices. Rows of 0 are left out. An item's amounts in a history
             add up, and without a column each row is 1. A held-out part of the log decides whether items with larger
             amounts count more, by the logarithm or in proportion: see ``choices_["amounts"]``.
-        format : {"auto", "csv", "tsv", "jsonl", "parquet"}
-            Format of a file; ``"auto"`` detects it by the name.
-        quotes, delimiter, encoding, decimal : optional
-            Rules of CSV and TSV, as in `TableClassifier.fit`. The model reads further logs in the same way.
+        format, quotes, delimiter, encoding, decimal : optional
+            How to read a file, as in `TableClassifier.fit`. The model reads further logs in the same way.
+        cache : None
+            Not supported: the log stays in memory. `sparsenet.temporal.NextItem` learns from a stream of events.
         """
+        refuse_cache(cache, "a log", "use sparsenet.temporal.NextItem, which learns from a stream and keeps no log")
         options, columns = self._check(), LogColumns.of(user, item, time, weight)
         rules = {"format": format, "quotes": quotes, "delimiter": delimiter, "encoding": encoding, "decimal": decimal}
         return self._train(read_log(log, columns, file_rules(self.verbose, **rules)), options, library_of(log))
@@ -374,10 +377,6 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         self.choices_: dict[str, Decision] = dict(saved.fitted.choices)
         self._starts = np.zeros(1, np.int64) if saved.log is None else saved.log.interactions.starts
         return self
-
-    def _facts(self) -> Iterator[str]:
-        """Yield the size of the log."""
-        yield f"{self.n_events_:,} events of {self.n_users_:,} users and {self.n_items_:,} items"
 
     def _check(self) -> RecommenderOptions:
         """Check all parameters; return the training options."""

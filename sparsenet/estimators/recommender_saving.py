@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -156,7 +156,7 @@ def _ascend_within(users: NDArray[Any], times: NDArray[Any]) -> bool:
 
 
 class RecommenderSavingMixin:
-    """The methods `save` and `load` of `Recommender`."""
+    """The methods `save` and `load` of `Recommender`, and the facts of its display."""
 
     def save(self: Any, path: str | os.PathLike[str]) -> None:
         """Save to a directory atomically: arrays as safetensors, and a manifest with checksums.
@@ -179,3 +179,7 @@ class RecommenderSavingMixin:
         model._check()
         adopted: Self = model._adopt(saved)
         return adopted
+
+    def _facts(self: Any) -> Iterator[str]:
+        """Yield the size of the log."""
+        yield f"{self.n_events_:,} events of {self.n_users_:,} users and {self.n_items_:,} items"

@@ -198,6 +198,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         encoding: str | None = None,
         validation: tuple[Any, Any] | Any = None,
         callbacks: Sequence[Any] = (),
+        cache: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on texts and their labels.
 
@@ -230,6 +231,10 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
             Texts to measure the model on after training: see `validation_`. Nothing is chosen by them.
         callbacks : sequence
             Must be empty: a pipeline of `TextFeatures` and a `BlendClassifier` or `ExtremeClassifier` takes callbacks.
+        cache : directory, optional
+            Keeps the features of a file there, in five bytes each. Further calls with the same file and settings of
+            features do not read the texts again. The model is the same. X may then also be an iterable of batches
+            ``(texts, labels)``, which are written to a file without a name.
         """
         if len(list(callbacks)):
             raise ValueError(
@@ -241,6 +246,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         dialect = Dialect(header=header, quotes=quotes, delimiter=delimiter, encoding=encoding)
         how: dict[str, Any] = {"text": text, "target": target, "label_delimiter": label_delimiter, "format": format}
         how |= {"dialect": dialect, "threads": threads, "memory_limit": options.memory_limit}
+        how |= {"cache": cache}
         options = options.with_vectors(as_vectors(self.vectors))
         corpus, known = labelled_corpus(X, y, options.features, **how)
         held = given_texts(validation, known, corpus.target)

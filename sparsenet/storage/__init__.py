@@ -15,7 +15,7 @@ file. The list of arrays in the manifest determines every byte of the safetensor
 compared, not parsed. Nothing is allocated before all sizes agree with the length of the file.
 """
 
-from sparsenet.storage.directory import load, load_as, metadata, prepare, remove, save
+from sparsenet.storage.directory import load, load_as, load_mapped, metadata, prepare, remove, save
 from sparsenet.storage.format import MANIFEST, ModelError, size
 from sparsenet.storage.strings import pack_strings, unpack_strings
 
@@ -24,6 +24,7 @@ __all__ = [
     "ModelError",
     "load",
     "load_as",
+    "load_mapped",
     "metadata",
     "pack_strings",
     "prepare",

@@ -131,6 +131,17 @@ def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], di
         If there is no model, if any byte of it has changed, or if the format is too new. The message names the
         file, the problem and the remedy.
     """
+    return _opened(directory, _read_arrays)
+
+
+def load_mapped(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Map the arrays into memory, read-only, after their checksum was compared, and load the metadata; see `load`."""
+    return _opened(directory, _map_arrays)
+
+
+def _opened(
+    directory: str | os.PathLike[str], read: Callable[[FileIO, Manifest, Path], dict[str, NDArray[Any]]]
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     with _model_folder(Path(directory)) as folder:
         raw = _read_manifest(folder)
         while True:
@@ -138,7 +149,7 @@ def load(directory: str | os.PathLike[str]) -> tuple[dict[str, NDArray[Any]], di
             path = folder.path / manifest.data_file
             try:
                 with _explained_model(path), folder.open(manifest.data_file) as file:
-                    return _read_arrays(file, manifest, path), dict(manifest.metadata)
+                    return read(file, manifest, path), dict(manifest.metadata)
             except FileNotFoundError as error:
                 # Another process may have saved in between. Then there is a newer manifest.
                 raw, previous = _read_manifest(folder), raw
@@ -197,7 +208,8 @@ def _content(draft: Manifest, arrays: Mapping[str, NDArray[Any]]) -> Iterator[by
             yield np.ascontiguousarray(chunk).data
 
 
-def _read_arrays(file: FileIO, manifest: Manifest, path: Path) -> dict[str, NDArray[Any]]:
+def _check_header(file: FileIO, manifest: Manifest, path: Path) -> tuple[int, hashlib._Hash]:
+    """Compare the size and the header; return the size, and the digest of the header."""
     size, header = os.fstat(file.fileno()).st_size, header_bytes(manifest.arrays)
     if size != manifest.data_bytes:
         raise ModelError(f"{path}: has {size} bytes, should have {manifest.data_bytes}; {DAMAGED}")
@@ -206,14 +218,42 @@ def _read_arrays(file: FileIO, manifest: Manifest, path: Path) -> dict[str, NDAr
     _fill(file, found, digest, path)
     if found.tobytes() != header:
         raise ModelError(f"{path}: its header does not describe the arrays that {MANIFEST} lists; {DAMAGED}")
+    return size, digest
+
+
+def _map_arrays(file: FileIO, manifest: Manifest, path: Path) -> dict[str, NDArray[Any]]:
+    size, digest = _check_header(file, manifest, path)
+    buffer, left = np.empty(_CHUNK, np.uint8), size - file.tell()
+    offset = file.tell()
+    while left:
+        piece = buffer[: min(left, _CHUNK)]
+        _fill(file, piece, digest, path)
+        left -= len(piece)
+    _check_digest(digest, manifest, path)
+    arrays: dict[str, NDArray[Any]] = {}
+    for name in in_file_order(manifest.arrays):
+        spec = manifest.arrays[name]
+        arrays[name] = np.empty(spec.shape, spec.dtype)
+        if spec.n_bytes:
+            arrays[name] = np.asarray(np.memmap(file, spec.dtype, "r", offset, spec.shape))
+        offset += spec.n_bytes
+    return arrays
+
+
+def _check_digest(digest: hashlib._Hash, manifest: Manifest, path: Path) -> None:
+    if digest.hexdigest() != manifest.sha256:
+        raise ModelError(f"{path}: its SHA-256 is not the one that {MANIFEST} states; {DAMAGED}")
+
+
+def _read_arrays(file: FileIO, manifest: Manifest, path: Path) -> dict[str, NDArray[Any]]:
+    size, digest = _check_header(file, manifest, path)
     try:
         arrays = {name: aligned.empty(spec.shape, spec.dtype) for name, spec in manifest.arrays.items()}
     except MemoryError as error:
         raise ModelError(f"{path}: its arrays take {size} bytes of memory, and there is not as much") from error
     for name in in_file_order(manifest.arrays):
         _fill(file, arrays[name].reshape(-1).view(np.uint8), digest, path)
-    if digest.hexdigest() != manifest.sha256:
-        raise ModelError(f"{path}: its SHA-256 is not the one that {MANIFEST} states; {DAMAGED}")
+    _check_digest(digest, manifest, path)
     for name, array in arrays.items():
         if array.dtype == bool and array.size and array.view(np.uint8).max() > 1:
             raise ModelError(f"{path}: array {name!r} holds booleans that are neither 0 nor 1; {DAMAGED}")

@@ -102,8 +102,9 @@ class NamedEvents:
         codes = self._codes[first:end]
         flat = codes.ravel()
         places = np.flatnonzero(self._known[flat] < 0)
-        firsts: I64 = places[np.unique(flat[places], return_index=True)[1]]
-        return np.sort(firsts) // codes.shape[1]
+        firsts = np.sort(places[np.unique(flat[places], return_index=True)[1]])
+        events: I64 = firsts // codes.shape[1]
+        return events
 
     def until_full(self, first: int, end: int) -> int:
         """Return how many events from `first` on, before `end`, find a slot for each name."""

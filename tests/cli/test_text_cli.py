@@ -47,6 +47,23 @@ def test_train_and_evaluate(trained):
     assert {"P@3", "nDCG@3", "PSP@1", "recall@100", "seconds"} <= scores.keys()
 
 
+def test_a_cache_gives_the_same_model(trained, tmp_path):
+    folder, _ = trained
+    for _ in range(2):
+        run("train", folder / "train.csv", *COLUMNS, "--model", tmp_path / "m", "--cache", tmp_path / "cache")
+        (one,), (other,) = (path.glob("arrays-*") for path in (folder / "model", tmp_path / "m"))
+        assert one.name == other.name  # the name is a checksum
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".texts"]
+
+
+def test_a_table_has_no_cache(trained, tmp_path):
+    folder, _ = trained
+    arguments = "train", folder / "train.csv", "--target", "topic", "--model", tmp_path / "m", "--cache", tmp_path
+    status, _, said = run(*arguments)
+    assert status == 2
+    assert "--cache: a table stays in memory: leave it out, or train on numbers" in said
+
+
 def test_each_label_is_measured(trained, tmp_path):
     from sklearn.metrics import classification_report  # slow to import
 
@@ -347,7 +364,7 @@ class Streaming(text_sources.TextSource):
 class NotForTraining(text_sources.TextSource):
     """A file of texts that no model is trained on."""
 
-    def fit(self, model):
+    def fit(self, model, cache=None):
         raise AssertionError
 
 

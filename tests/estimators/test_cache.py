@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,9 +13,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
-from sparsenet import BlendClassifier, CheckpointError, ExtremeClassifier, TreeClassifier
+from sparsenet import (
+    BlendClassifier,
+    CheckpointError,
+    ExtremeClassifier,
+    Recommender,
+    TableClassifier,
+    TreeClassifier,
+)
 from sparsenet.data import iter_batches, streamed_rows
+from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.tree.level_checkpoint import LevelCheckpoint
 
 RNG = np.random.default_rng(0)
@@ -26,6 +36,7 @@ AMOUNTS = Y @ RNG.normal(size=(30, 12)) * 10.0 ** RNG.integers(-2, 3, 12) + RNG.
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamed_rows, "ENTRIES_AT_A_TIME", 300)
+    monkeypatch.setattr(posting_lists, "ENTRIES_AT_A_TIME", 1000)
 
 
 def network(**parameters: Any) -> ExtremeClassifier:
@@ -127,6 +138,59 @@ def test_a_tree_that_was_stopped_resumes(tmp_path: Path, monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             tree().fit(COUNTS, Y, **how)
     assert_same(tree().fit(COUNTS, Y), tree().fit(COUNTS, Y, **how))
+
+
+def test_a_blend_that_was_stopped_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how: dict[str, Any] = {"cache": tmp_path, "checkpoint": tmp_path / "run", "resume": True}
+
+    def stop(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(posting_lists, "posting_lists", stop)
+        with pytest.raises(KeyboardInterrupt):
+            blend().fit(COUNTS, Y, **how)
+    files = [path.name for path in tmp_path.iterdir()]
+    assert sum(name.endswith(".points") for name in files) == 1
+    assert "run.tree" in files
+    assert_same(blend().fit(COUNTS, Y), blend().fit(COUNTS, Y, **how))
+
+
+@pytest.mark.parametrize("name", ["points.svm.zst", "points.svm.gz"])
+def test_a_compressed_file(name: str, tmp_path: Path) -> None:
+    codec = pytest.importorskip("zstandard") if name.endswith("zst") else gzip
+    rows = [f"{i % 3} {i % 7 + 1}:1 {i % 11 + 9}:0.5" for i in range(60)]
+    (tmp_path / name).write_bytes(codec.compress("\n".join(rows).encode()))
+    path = tmp_path / name
+    for model in (tree(), network(), blend()):
+        assert_same(clone(model).fit(path), clone(model).fit(path, cache=tmp_path / "cache"))
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+@each_model
+def test_nan_in_a_mapped_file_names_it(model: Callable[..., Any], tmp_path: Path) -> None:
+    X = np.ones((20, 3), np.float32)
+    X[17, 1] = np.nan
+    np.save(tmp_path / "X.npy", X)
+    for how in ({}, {"cache": tmp_path / "cache"}):
+        with pytest.raises(ValueError, match=rf"X in {tmp_path / 'X.npy'} holds NaN in row 17, column 1"):
+            model().fit(tmp_path / "X.npy", np.arange(20) % 2, **how)
+    assert not any((tmp_path / "cache").iterdir())
+
+
+@each_model
+def test_batches_have_the_same_columns_and_there_is_one(model: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="batch 1 has 100 sparse columns, but batch 0 has 200 sparse columns"):
+        model().fit([(COUNTS, Y), (COUNTS[:, :100], Y)], cache=tmp_path)
+    with pytest.raises(ValueError, match="there are no rows: pass an iterable of pairs"):
+        model().fit(iter([]), cache=tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("model", [TableClassifier(), Recommender()], ids=["table", "log"])
+def test_tables_and_logs_name_the_alternative(model: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"stays in memory .* has no cache: leave it out, or (encode|use sparsenet)"):
+        model.fit({"user": [1, 2], "item": [1, 2]}, cache=tmp_path)
 
 
 @pytest.mark.parametrize("model", [tree, blend])

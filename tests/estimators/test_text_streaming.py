@@ -17,13 +17,13 @@ import pytest
 
 from sparsenet import DataError, TextClassifier, kernels
 from sparsenet.core.seeds import run_seed
+from sparsenet.core.spilling import Spill, SpillingArray
 from sparsenet.engines.linear.problem import Problem
 from sparsenet.engines.linear.text_holdout import draw_holdout
 from sparsenet.engines.text.fit_text import FittedText, fit, fit_network
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules, extract
-from sparsenet.features.text.spilling import Spill, SpillingArray
 from sparsenet.features.text.text_files import FileRules, iter_texts
 from tests.support.patience import PATIENCE
 from tests.support.texts import planted, write
@@ -177,11 +177,13 @@ def test_reports_a_full_disk(tmp_path, monkeypatch):
         Spill(10).empty(100, np.float32)
 
 
-def test_reports_a_disk_that_fills_up():
+def test_reports_a_disk_that_fills_up(monkeypatch):
     """Write to a device that is always full, through the buffer of a file."""
     for size in (10, 1_000_000):
         file = open("/dev/full", "wb")  # noqa: SIM115, closed below
-        pieces = SpillingArray(np.dtype(np.int32), 10, iter([file]).__next__)
+        spill = Spill(10)
+        monkeypatch.setattr(Spill, "new_file", lambda spill, file=file: file)
+        pieces = SpillingArray(np.dtype(np.int32), spill)
 
         def fill(pieces=pieces, size=size):
             pieces.append(np.zeros(size, np.int32))

@@ -5,9 +5,9 @@ import pytest
 from scipy.sparse import csr_array, hstack, random
 
 from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.spilling import Spill
 from sparsenet.features.text import dense_view
 from sparsenet.features.text.dense_view import DenseFeatures
-from sparsenet.features.text.spilling import Spill
 
 
 @pytest.mark.parametrize("max_bytes", [1 << 30, 0])

@@ -18,6 +18,7 @@ from sparsenet import DivergenceError, ModelError, kernels, load, storage
 from sparsenet.temporal import TemporalLinkPredictor
 from sparsenet.temporal.graph import link_stream
 from sparsenet.temporal.graph.link_scores import LinkScores, random_negatives
+from sparsenet.temporal.graph.link_training import train_batch
 from tests.support import forging
 
 SMALL: dict[str, Any] = {"memory": 8, "neighbors": 3, "batch_size": 5, "random_state": 0, "n_jobs": 1}
@@ -229,7 +230,6 @@ def test_training_draws_negatives_among_all_targets_of_the_log(monkeypatch: pyte
         drawn.append(negatives)
         return train_batch(graph, weights, batch, negatives, *rest)
 
-    train_batch = link_stream.train_batch
     monkeypatch.setattr(link_stream, "train_batch", train)
     log = {"source": ["a"] * 60, "target": [f"page {i}" for i in range(60)], "time": list(range(60))}
     model = TemporalLinkPredictor(**SMALL).fit(log)

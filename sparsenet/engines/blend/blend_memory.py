@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, arrays_of, bytes_in_memory
-from sparsenet.core.rows import Rows
 from sparsenet.engines.neighbors.fit_neighbors import peak_memory
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -43,11 +42,10 @@ def check_parts_fit(
         Whether to print the bytes.
     """
     features, labels = points
-    copied = 0 if isinstance(features, Rows) else 8 * features.n_entries  # points on disk are loaded
     needed = {
         **{purpose: size for purpose, size in held.items() if size},
         "routing": ROUTING_BYTES * len(features) * beam,
-        "neighbors": 0 if k == 0 else copied + peak_memory(features, labels),
+        "neighbors": 0 if k == 0 else peak_memory(features, labels),
     }
     limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
     problem = announce(needed, limit, is_given=memory_limit is not None, shown=shown)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sparsenet.core.memory import bytes_in_memory, held_arrays, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.ranked import is_hit
-from sparsenet.core.rows import Rows, loaded
+from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
+from sparsenet.core.spilling import Spill
 from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend import network_part
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize
@@ -64,7 +65,7 @@ TREES = ("tree", "second-tree")
 class BlendOptions:
     """How a blend is trained; `network` is None for a blend without one, `candidates` if they are to be chosen.
 
-    `n_neighbors` training points vote. `memory_limit` is the limit of the tree; see `limit`.
+    `n_neighbors` training points vote. `memory_limit` is the lower limit of the blend and its tree; see `limit`.
     """
 
     rules: Rules
@@ -157,10 +158,9 @@ def fit_and_measure(
     tree = fit_tree.fit(own_points, options.rules, verbose=verbose, held=held, **of_trees[0])
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
-        loaded_points = loaded(points[0]), points[1]
-        learnt, choices = fit_neighbors.fit(*loaded_points, k, seed=seed, threads=threads, runner=runner)
-        neighbors = rounded_neighbors(learnt)
-        del loaded_points, learnt
+        learnt, choices = fit_neighbors.fit(*points, k, seed=seed, threads=threads, runner=runner)
+        neighbors = rounded_neighbors(learnt, Spill.beside(points[0], fit_neighbors.POSTINGS))
+        del learnt
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)
     if network_options is not None and options.time_budget is not None:

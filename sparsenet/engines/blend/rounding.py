@@ -8,16 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparsenet.core.rows import Rows
+from sparsenet.core.spilling import Spill
 from sparsenet.engines.neighbors.narrow_postings import NarrowPostings
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.network.fit_network import FittedNetwork
 from sparsenet.storage.narrow import round_rows
 
 
-def rounded_neighbors(neighbors: Neighbors) -> Neighbors:
+def rounded_neighbors(neighbors: Neighbors, spill: Spill) -> Neighbors:
     """Return the neighbors with sparse points in 8 bits; dense points have 8 already."""
     index = neighbors.index
-    return replace(neighbors, index=NarrowPostings.rounded(index)) if isinstance(index, Rows) else neighbors
+    return replace(neighbors, index=NarrowPostings.rounded(index, spill)) if isinstance(index, Rows) else neighbors
 
 
 def round_network(fitted: FittedNetwork) -> FittedNetwork:

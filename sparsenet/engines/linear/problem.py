@@ -9,12 +9,12 @@ import numpy as np
 
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
+from sparsenet.core.spilling import Spill
 from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.linear_model import LinearModel
 from sparsenet.features.text.dense_view import DenseFeatures
 from sparsenet.features.text.featuriser import FeatureRules, TextRows
-from sparsenet.features.text.spilling import Spill
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, I64, Bools
 

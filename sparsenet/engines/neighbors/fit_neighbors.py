@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sparsenet.core.machine import release_memory
 from sparsenet.core.ranked import best_first
-from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix, by_row, transpose
+from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix
 from sparsenet.core.scratch import Scratch, get_rows, put_rows, take_rows
+from sparsenet.core.spilling import Spill
 from sparsenet.core.tasks import HERE, TaskRunner
+from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.neighbors.unit_points import AT_A_TIME, UnitPoints, is_dense
@@ -22,6 +25,8 @@ from sparsenet.selection.choose import Decision, Option, Rule, choose
 #: Bytes for each column: while the features are weighed (pointers, frequencies, rarities, weights), and afterwards
 #: (pointers, weights).
 BYTES_A_FEATURE, BYTES_HELD = 30, 13
+#: The purpose of temporary files, for errors.
+POSTINGS = "posting lists of the points"
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ RULES = NeighborRules()
 
 
 def fit(
-    points: Rows,
+    points: RowSource,
     labels: Rows,
     k: int,
     *,
@@ -75,7 +80,8 @@ def fit(
 ) -> tuple[Neighbors, dict[str, Decision]]:
     """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbors on a sample.
 
-    Return the neighbors and the decisions. Tasks of `runner` compare the options.
+    Return the neighbors and the decisions. Tasks of `runner` compare the options. The posting lists of points on disk
+    are in files without a name in the same folder.
     """
     labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
     order = np.random.default_rng(seed).permutation(len(points))[: rules.sample]
@@ -109,7 +115,7 @@ def peak_memory(points: RowSource, labels: Rows) -> int:
     """Return the bytes that `fit` takes at most besides points and labels."""
     shared = 4 * len(labels.indices) + 12 * points.width
     if not is_dense(points):
-        return shared + 8 * points.n_entries
+        return shared + posting_lists.peak_memory(points)
     n_centroids = min(labels.width, len(points))
     sums = 4 * points.width * n_centroids
     block = 12 * points.width * min(n_centroids, AT_A_TIME)  # ids, values and a dense copy
@@ -150,15 +156,16 @@ def _in_cells(neighbors: Neighbors, sample: I64, k: int, seed: int, threads: int
 
 def count_features(scratch: Scratch) -> None:
     """Keep the number of points of each feature and, of sparse points, these points."""
-    points = get_rows(scratch, "points")
+    points = scratch.get_source("points")
     if is_dense(points):
         counts = np.zeros(points.width, np.int64)
         for part in points.blocks(POINTS_AT_A_TIME):
             counts += np.bincount(part.indices, minlength=points.width)
     else:
-        by_feature = transpose(points)
-        counts = np.diff(by_feature.indptr)
+        by_feature = posting_lists.by_feature(points, Spill.beside(points, POSTINGS))
+        counts = by_feature.sizes
         put_rows(scratch, "by-feature", by_feature)
+        release_memory()  # of the parts
     scratch.put("counts", counts)
 
 
@@ -189,11 +196,13 @@ def measure_powers(
 
 
 def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules) -> Neighbors:
-    points, labels = get_rows(scratch, "points"), get_rows(scratch, "labels")
-    weights = feature_weights(scratch.get("counts")[0], int(np.count_nonzero(np.diff(points.indptr))), rarity)
+    points, labels = scratch.get_source("points"), get_rows(scratch, "labels")
+    weights = feature_weights(scratch.get("counts")[0], int(np.count_nonzero(points.sizes)), rarity)
     index: Rows | UnitPoints = UnitPoints(points, weights)
     if not is_dense(points):
-        index = _posting_lists(points, get_rows(scratch, "by-feature"), weights, rules)
+        by_feature, spill = get_rows(scratch, "by-feature"), Spill.beside(points, POSTINGS)
+        index = posting_lists.posting_lists(points, by_feature, weights, rules.max_points, spill)
+        release_memory()  # of the parts
     return Neighbors(index, labels, weights, rarity, rules.powers[0])
 
 
@@ -221,23 +230,3 @@ def feature_weights(counts: I64, n_points: int, rarity: float) -> F32:
     np.log1p(rarities, out=rarities)
     np.power(rarities, rarity, out=rarities)
     return rarities.astype(np.float32)
-
-
-def _posting_lists(points: Rows, by_feature: Rows, weights: F32, rules: NeighborRules) -> Rows:
-    """Weigh the features, and scale points to unit length."""
-    largest = max(np.abs(by_feature.data).max(initial=0), np.finfo(np.float32).tiny)  # so that no product overflows
-    data = by_feature.data / largest
-    data *= np.repeat(weights, np.diff(by_feature.indptr))
-    data /= (_point_lengths(points, weights) / largest).astype(np.float32)[by_feature.indices]
-    index = Rows(by_feature.indptr, by_feature.indices, data, by_feature.width)
-    return index.strongest(rules.max_points, np.abs(data))
-
-
-def _point_lengths(points: Rows, weights: F32) -> F64:
-    """Return the length of each weighted point; 1 for an empty point."""
-    lengths, done = np.empty(len(points)), 0
-    for part in points.blocks(POINTS_AT_A_TIME):
-        squares = (part.data.astype(np.float64) * weights[part.indices]) ** 2
-        lengths[done : done + len(part)] = np.sqrt(by_row(np.add, squares, part.indptr))
-        done += len(part)
-    return np.where(lengths > 0, lengths, 1.0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsenet.core.centroids import centroids
-from sparsenet.core.rows import Rows, as_matrix, transpose
+from sparsenet.core.rows import Rows, RowSource, as_matrix, transpose
 from sparsenet.engines.neighbors.unit_points import AT_A_TIME
 from sparsenet.kernels.types import F32, I32, I64
 
@@ -31,7 +31,7 @@ class LabelCentroids:
     sums: F32
 
     @classmethod
-    def of(cls, points: Rows, labels: Rows, threads: int) -> LabelCentroids:
+    def of(cls, points: RowSource, labels: Rows, threads: int) -> LabelCentroids:
         """Sum the points of each label, of a block of labels at a time, so that little more than the sums is taken."""
         by_label = transpose(labels)
         used = np.flatnonzero(np.diff(by_label.indptr))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,10 +11,14 @@ from numpy.typing import NDArray
 
 from sparsenet.core.narrow_rows import NarrowRows, round_rows
 from sparsenet.core.rows import Rows
+from sparsenet.core.spilling import Spill
+from sparsenet.engines.neighbors.posting_lists import parts
 from sparsenet.kernels.types import F32, I8, I32, I64, U16
 
 #: Points whose numbers fit into 16 bits.
 SHORT = 1 << 16
+#: Keeps arrays in memory.
+IN_MEMORY = Spill(sys.maxsize)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +39,21 @@ class NarrowPostings:
     width: int
 
     @classmethod
-    def rounded(cls, index: Rows) -> Self:
-        """Round the values of posting lists to 8 bits."""
-        n, values = index.indptr[-1], index.data.copy()
-        round_rows(values[:n], index.indptr)
-        rows = NarrowRows.of(values[:n], index.indptr)
-        assert rows is not None, "rows that were rounded once have exact codes"
-        return cls.of(index.indices[:n], rows, index.width)
+    def rounded(cls, index: Rows, spill: Spill = IN_MEMORY) -> Self:
+        """Round the values of posting lists to 8 bits, in parts."""
+        is_short = index.width <= SHORT
+        points, codes, steps = spill.growing(np.uint16), spill.growing(np.int8), [np.empty(0, np.uint16)]
+        for part in parts(index):
+            values = part.data.copy()
+            round_rows(values, part.indptr)
+            rows = NarrowRows.of(values, part.indptr)
+            assert rows is not None, "rows that were rounded once have exact codes"
+            codes.append(rows.codes)
+            steps.append(rows.steps)
+            if is_short:
+                points.append(part.indices)
+        all_rows = NarrowRows(codes.joined(), np.concatenate(steps), index.indptr)
+        return cls(points.joined() if is_short else index.indices[: index.indptr[-1]], all_rows, index.width)
 
     @classmethod
     def of(cls, points: I32, rows: NarrowRows, width: int) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -10,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.core.memory import arrays_of
+from sparsenet.core.memory import arrays_of, release_pages
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows, RowSource, as_matrix
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays
+from sparsenet.engines.neighbors.posting_lists import QUERIES_AT_A_TIME
 from sparsenet.engines.neighbors.unit_points import UnitPoints, largest_values
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import F32, I32, I64
@@ -146,13 +148,26 @@ class Neighbors:
 
     def nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
-        near, products = self.nearest(points, k + 1 + (k if self.n_centroids else 0), threads)
+        k_found = k + 1 + (k if self.n_centroids else 0)
+        found = [self.nearest(part, k_found, threads) for part in self._query_parts(points)]
+        near, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
         products[near == sample[:, None]] = 0
         if self.centroids is not None:
             about = self.labels.take(sample), near, products, self.weights, largest_values(points), self.n_points
             self.centroids.leave_one_out(points, *about)
             products, near = best_first(products, k + 1, products, near)
         return near, products
+
+    def _query_parts(self, points: Rows) -> Iterator[Rows]:
+        """Yield few points at a time if the posting lists are mapped, and free the pages that their search read."""
+        ids, values = (None, None) if self.postings is None else posting_arrays(self.postings)[1:3]
+        if ids is None or values is None or values.flags.writeable or len(points) == 0:
+            yield points
+            return
+        for part in points.blocks(QUERIES_AT_A_TIME):
+            yield part
+            release_pages(ids)
+            release_pages(values)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields without the cached properties and what is not saved."""

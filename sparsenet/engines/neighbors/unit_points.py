@@ -31,14 +31,14 @@ class UnitPoints:
 
     Attributes
     ----------
-    points : Rows
+    points : RowSource
     weights : ndarray of shape (d,)
         Weights of the features.
     sums : ndarray of shape (m, d), optional
         Further vectors before their weights, numbered after the points.
     """
 
-    points: Rows
+    points: RowSource
     weights: F32
     sums: F32 | None = None
 
@@ -51,7 +51,7 @@ class UnitPoints:
     def ids(self) -> I64:
         """Numbers of the points that have features, and of the further vectors."""
         n = len(self.points)
-        filled = np.flatnonzero(np.diff(self.points.indptr))
+        filled = np.flatnonzero(self.points.sizes)
         return filled if self.sums is None else np.concatenate((filled, n + np.arange(len(self.sums))))
 
     def take(self, at: I64) -> F32:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +129,7 @@ class WidePath:
         capacity = int(support_bound(features, label_points, config.budget).sum())
         indptr = np.zeros(len(label_points) + 1, np.int64)
         indices, values = np.empty(capacity, np.int32), np.empty(capacity, np.float32)  # unwritten pages take no memory
-        for begin, end in pairwise(label_blocks(features, label_points)):
+        for begin, end in label_blocks(features, label_points):
             counts, *found = _initial_weights(features, label_points.slice(begin, end), config, threads)
             indptr[begin + 1 : end + 1] = indptr[begin] + np.cumsum(counts)
             own = slice(indptr[begin], indptr[end])

@@ -67,7 +67,7 @@ def grow(
     of_label, scratch = transpose(labels), session.scratch
     used_labels = np.flatnonzero(np.diff(of_label.indptr)).astype(np.int32)
     put_rows(scratch, "points-by-label", of_label)
-    blocks = [*pairwise(label_blocks(points, of_label))]
+    blocks = label_blocks(points, of_label)
     del of_label  # the sums of many labels need the room
     session.run(sum_labels, [(block, *bounds, centroid_features, threads) for block, bounds in enumerate(blocks)])
     scratch.drop("points-by-label")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.core.memory import arrays_of, bytes_in_memory
 from sparsenet.core.rows import Rows
+from sparsenet.core.spilling import Spill
 from sparsenet.data import DataError
 from sparsenet.features.targets import Target
 from sparsenet.features.text.feature_options import FeatureOptions
@@ -26,7 +27,6 @@ from sparsenet.features.text.inputs import (
     no_label,
     nothing_to_learn,
 )
-from sparsenet.features.text.spilling import Spill
 from sparsenet.features.text.word_vectors import WordVectors
 from sparsenet.kernels.types import F32, I32
 
@@ -92,9 +92,13 @@ class Corpus:
         options: FeatureOptions,
         threads: int,
         memory_limit: int | None = None,
+        folder: str | os.PathLike[str] | None = None,
     ) -> Corpus:
-        """Extract the features of the texts of a file; each call of `read` yields all batches again."""
-        spill, names, view = Spill.within(memory_limit), _LabelNames(), options.vectors
+        """Extract the features of the texts of a file; each call of `read` yields all batches again.
+
+        Large arrays are in files of `folder`, by default the one that TMPDIR names.
+        """
+        spill, names, view = Spill.within(memory_limit, folder), _LabelNames(), options.vectors
         vectors = spill.growing(np.float32)
 
         def labelled() -> Iterator[Joined]:
@@ -119,11 +123,7 @@ class Corpus:
         target, labels = names.learnt(path)
 
         def features(other: FeatureRules) -> TextRows:
-            again = extract_batches((kernels.join_texts(batch.texts) for batch in read()), other, threads, spill)
-            if len(again) != len(labels):
-                problem = f"held {len(labels)} texts when it was read first, and {len(again)} later"
-                raise DataError(path, None, f"{problem}: it must stay as it is until training ends")
-            return again
+            return features_again(path, read, other, threads, spill, len(labels))
 
         again = features if path != "-" and os.path.isfile(path) else None
         dense = None if view is None else vectors.joined().reshape(-1, view.dim)
@@ -145,6 +145,17 @@ class Corpus:
         check_lengths(texts, labels)
         dense = None if vectors is None else vectors.vectors_of(texts, threads)
         return cls(target, labels, rules, extract(*kernels.join_texts(texts), rules, threads), vectors=dense)
+
+
+def features_again(
+    path: str, read: Callable[[], Iterator[TextBatch]], rules: FeatureRules, threads: int, spill: Spill, n_texts: int
+) -> TextRows:
+    """Extract the features of a file that held `n_texts` by other rules."""
+    again = extract_batches((kernels.join_texts(batch.texts) for batch in read()), rules, threads, spill)
+    if len(again) != n_texts:
+        problem = f"held {n_texts} texts when it was read first, and {len(again)} later"
+        raise DataError(path, None, f"{problem}: it must stay as it is until training ends")
+    return again
 
 
 def grown_target(target: Target, y: Any, classes: Any = None) -> tuple[Target, Rows]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows
-from sparsenet.features.text.spilling import Spill
+from sparsenet.core.spilling import Spill
 from sparsenet.features.text.word_vectors import WordVectors
 from sparsenet.kernels.types import F32, I64, Bools
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet.core.spilling import Spill
 from sparsenet.core.validation import integer
-from sparsenet.features.text.spilling import Spill
 from sparsenet.kernels.types import I32, I64, U8
 
 #: Concatenated UTF-8 texts, and the offsets (n + 1,) of their boundaries.

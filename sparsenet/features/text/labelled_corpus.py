@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -15,6 +16,7 @@ from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.feature_options import FeatureOptions
 from sparsenet.features.text.inputs import check_texts
 from sparsenet.features.text.table_columns import KnownColumns, learnt_from
+from sparsenet.features.text.text_cache import TextCache, cached_corpus, is_stream, streamed_corpus
 from sparsenet.features.text.text_files import FileRules, iter_texts
 from sparsenet.features.text.text_frames import labelled_columns
 
@@ -28,13 +30,23 @@ def labelled_corpus(
     memory_limit: int | None,
     format: str,
     dialect: Dialect,
+    cache: str | os.PathLike[str] | None = None,
     **columns: Any,
 ) -> tuple[Corpus, KnownColumns | None]:
     """Extract the features of labelled texts; also return the names of their columns.
 
-    X, y, `format`, `dialect` and `columns` are the arguments of `TextClassifier.fit`.
+    X, y, `format`, `dialect`, `cache` and `columns` are the arguments of `TextClassifier.fit`.
     """
     if not isinstance(X, str | Path):
+        if cache is not None and y is None and is_stream(X):
+            return streamed_corpus(X, cache, options, threads, memory_limit), None
+        if y is None and isinstance(X, Iterator):
+            raise ValueError("X is an iterator: if it yields batches (texts, labels), name a folder with cache")
+        if cache is not None:
+            raise ValueError(
+                "cache is for a file of texts, and these are in memory: pass the path of a CSV, TSV, JSONL or Parquet "
+                "file or an iterable of batches (texts, labels), or leave out cache"
+            )
         of_files = {"label_delimiter": columns["label_delimiter"], "format": None if format == "auto" else format}
         X, y, known = labelled_columns(X, y, columns["text"], columns["target"], {**of_files, **dialect.given})
         return Corpus.of_texts(check_texts(X), y, options, threads), known
@@ -44,4 +56,7 @@ def labelled_corpus(
     choice("format", format, ("auto", *get_args(TableFormat), "lines"))
     rules = FileRules(**columns | {"text": text_columns(columns["text"])}, format=format, dialect=dialect)
     known, read = learnt_from(X, rules), partial(iter_texts, X, rules)
-    return Corpus.of_file(os.fspath(X), read, options, threads, memory_limit), known
+    path = os.fspath(X)
+    if cache is None:
+        return Corpus.of_file(path, read, options, threads, memory_limit), known
+    return cached_corpus(TextCache.of(cache, path, rules, options), read, options, threads, memory_limit), known

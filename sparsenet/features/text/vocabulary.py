@@ -14,8 +14,8 @@ from scipy import sparse
 
 from sparsenet import kernels
 from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.spilling import Spill
 from sparsenet.features.text.featuriser import FeatureRules, TextRows
-from sparsenet.features.text.spilling import Spill
 from sparsenet.kernels.types import F32, I32, I64
 
 

@@ -79,6 +79,16 @@ def test_refuses_before_the_tree_is_trained(monkeypatch):
 
 
 @pytest.mark.parametrize("network", ["drop", None])
+def test_a_blend_has_a_limit_for_all_its_parts(network):
+    tree = TreeClassifier(memory_limit="1GB")
+    blend = BlendClassifier(network=network, tree=tree, memory_limit=10**6, verbose=False)
+    with pytest.raises(MemoryError, match=r"needs .*limit is 1\.0 MB"):
+        blend.fit(X, Y)
+    with pytest.raises(ValueError, match="memory_limit must be"):
+        blend.set_params(memory_limit="much").fit(X, Y)
+
+
+@pytest.mark.parametrize("network", ["drop", None])
 def test_the_limit_of_the_tree_covers_its_training(network):
     blend = BlendClassifier(network=network, tree=TreeClassifier(memory_limit=10**6), verbose=False)
     with pytest.raises(MemoryError, match=r"needs .*limit is 1\.0 MB"):

@@ -91,16 +91,20 @@ def test_rounded_weights_are_held_in_8_bits_until_something_reads_or_sets_floats
     floats = np.array([[127, -3, 0], [0.5, 63.5, 1]], np.float32)
     weight.allocate(floats)
     weight.keep_narrow()
-    assert weight.narrow is not None
+    assert is_narrow(weight)
     assert [array.nbytes for array in weight.arrays()] == [6, 4]
     np.testing.assert_array_equal(weight.value, floats)
-    assert weight.narrow is None, "training may change the floats"
+    assert not is_narrow(weight), "training may change the floats"
     weight.keep_narrow()
     weight.value = 2 * floats
-    assert weight.narrow is None
+    assert not is_narrow(weight)
     weight.allocate(floats + np.float32(1e-3))
     weight.keep_narrow()
-    assert weight.narrow is None, "other weights stay as they are"
+    assert not is_narrow(weight), "other weights stay as they are"
+
+
+def is_narrow(weight: Parameter) -> bool:
+    return weight.narrow is not None
 
 
 def test_weights_that_were_never_set_are_missing() -> None:

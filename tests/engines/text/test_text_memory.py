@@ -14,6 +14,7 @@ import pytest
 from sparsenet import TextClassifier, kernels
 from sparsenet.core import memory
 from sparsenet.core.rows import Rows
+from sparsenet.core.spilling import Spill
 from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.measuring import measure_and_learn
@@ -24,7 +25,6 @@ from sparsenet.engines.text.text_answers import _largest
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.features.text.corpus import Corpus
 from sparsenet.features.text.featuriser import FeatureRules, extract
-from sparsenet.features.text.spilling import Spill
 from sparsenet.features.text.vocabulary import WEIGHTING, Vocabulary, WeightingRules, _groups
 from sparsenet.selection.turns import Turns
 from tests.support.texts import planted

@@ -1,0 +1,103 @@
+"""Posting lists of points on disk: the bits of those in memory, in files next to the points."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sparsenet import Rows
+from sparsenet.core.rows import transpose
+from sparsenet.core.spilling import Spill
+from sparsenet.data import streamed_rows
+from sparsenet.data.point_cache import stored_matrix
+from sparsenet.data.streamed_rows import StreamedRows
+from sparsenet.engines.blend.rounding import rounded_neighbors
+from sparsenet.engines.neighbors import posting_lists
+from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit, peak_memory
+from sparsenet.engines.neighbors.narrow_postings import posting_arrays
+
+RNG = np.random.default_rng(0)
+N, D = 900, 120
+COUNTS = sparse.csr_array(RNG.poisson(0.1 * RNG.gamma(0.3, 1, D), (N, D)).astype(np.float32))
+LABELS = Rows.of(sparse.csr_array(np.eye(9, dtype=np.float32)[RNG.integers(0, 9, N)]))
+
+
+def on_disk(X: Any, folder: Path) -> StreamedRows:
+    return StreamedRows(stored_matrix(X, folder))
+
+
+def assert_equal(a: Rows, b: Rows) -> None:
+    assert a.width == b.width
+    for one, other in zip(a.arrays(), b.arrays(), strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting_lists, "ENTRIES_AT_A_TIME", 100)
+
+
+@pytest.mark.parametrize(
+    "X", [COUNTS, COUNTS[:0], sparse.csr_array((5, 7), dtype=np.float32)], ids=["some", "0", "empty"]
+)
+def test_points_on_disk_are_transposed(X: Any, tmp_path: Path) -> None:
+    points = on_disk(X, tmp_path)
+    assert_equal(posting_lists.by_feature(points, Spill.beside(points, "lists")), transpose(Rows.of(X)))
+
+
+@pytest.mark.parametrize("max_points", [20, 4096])
+def test_neighbors_of_points_on_disk_are_the_same(max_points: int, tmp_path: Path) -> None:
+    rules = NeighborRules(max_points=max_points)
+    X = COUNTS.copy()
+    X.data[::7] *= -0.3
+    points: Any = Rows.of(X), on_disk(X, tmp_path)
+    found = [fit(own, LABELS, 5, seed=0, threads=1, rules=rules) for own in points]
+    (one, choices), (other, others) = found
+    in_8_bits = [
+        rounded_neighbors(each, Spill.beside(p, "lists")) for each, p in zip((one, other), points, strict=True)
+    ]
+    for a, b in ((one, other), in_8_bits):
+        assert a.postings is not None
+        assert b.postings is not None
+        for array, mapped in zip(posting_arrays(a.postings), posting_arrays(b.postings), strict=True):
+            np.testing.assert_array_equal(array, mapped)
+        in_memory, in_file = posting_arrays(a.postings)[2], posting_arrays(b.postings)[2]
+        assert (in_memory.flags.writeable, in_file.flags.writeable) == (True, False)
+    np.testing.assert_array_equal(one.weights, other.weights)
+    assert (one.rarity, one.power) == (other.rarity, other.power)
+    assert [each.gain for each in choices.values()] == [each.gain for each in others.values()]
+
+
+def test_memory_does_not_grow_with_the_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting_lists, "ENTRIES_AT_A_TIME", 1 << 15)
+    monkeypatch.setattr(streamed_rows, "ENTRIES_AT_A_TIME", 1 << 14)
+    n = 20_000
+    ids = np.sort(RNG.random((n, 300)).argpartition(30, axis=1)[:, :30], axis=1)
+    X = sparse.csr_array((np.ones(ids.size, np.float32), ids.ravel(), np.arange(0, ids.size + 1, 30)), shape=(n, 300))
+    points, labels = on_disk(X, tmp_path), Rows.of(sparse.csr_array(np.ones((n, 1), np.float32)))
+    rules = NeighborRules(sample=64, first=32)
+    tracemalloc.start()
+    fit(points, labels, 5, seed=0, threads=1, rules=rules)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    announced = peak_memory(points, labels) + points.buffer_bytes
+    assert 0.4 * announced < peak < 1.1 * announced < 0.4 * 16 * X.nnz, (peak, announced)
+
+
+def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = on_disk(COUNTS, tmp_path)
+
+    def full(**_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(OSError, match=f"posting lists of the points take .* of the cache folder {tmp_path}; make room"):
+        fit(points, LABELS, 5, seed=0, threads=1)
