@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import mmap
 import os
+import resource
 import struct
 import uuid
 from collections.abc import Iterator, Sequence
@@ -216,8 +218,22 @@ def _read(path: Path) -> tuple[NDArray[Any], ...]:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing on {os.uname().nodename}: {SHARED}") from None
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        _allow_more_files()
+        return _read(path)
     begin = _LENGTH.size + length
     return tuple(
         np.frombuffer(mapped, dtype, int(np.prod(shape)), begin + offset).reshape(shape)
         for dtype, shape, offset in header
     )
+
+
+def _allow_more_files() -> None:
+    """Double the number of files that this process may have open, since a mapped file counts as open."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    raised = 2 * now if most == resource.RLIM_INFINITY else min(2 * now, most)
+    if raised == now:
+        raise OSError(errno.EMFILE, f"too many open files, and their limit cannot exceed {most}: raise `ulimit -Hn`")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (raised, most))

@@ -41,7 +41,7 @@ class Machine(NamedTuple):
     ----------
     host : its name.
     is_own : whether it is the machine of this process.
-    n_workers : processes there that have run a task.
+    n_workers : workers there that have run a task: processes, or their threads.
     available : bytes of memory that were available before the first one.
     """
 

@@ -7,6 +7,8 @@ import pickle
 import queue
 import shutil
 import tempfile
+import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -150,6 +152,8 @@ class _Pool:
             failed: Future[Any] = Future()
             failed.set_exception(error)
             return failed
+        except RuntimeError as error:
+            raise RuntimeError(f"the executor takes no tasks: {error}") from error
 
     def renew(self, error: BaseException) -> None:
         """Replace a broken executor."""
@@ -170,9 +174,10 @@ class _Pool:
         running = [future for future in unfinished if not future.done()]
         for future in running:
             future.add_done_callback(ended.put)
+        deadline = time.monotonic() + GRACE
         try:
             for _ in running:
-                ended.get(timeout=GRACE)
+                ended.get(timeout=max(deadline - time.monotonic(), 0.0))
         except queue.Empty:
             self._is_idle = False
 
@@ -206,7 +211,7 @@ class _PoolSession:
         """Run tasks; send the tasks of lost workers again."""
         tasks = _Tasks(self._pool, self.scratch, function, arguments)
         found: list[Any] = [None] * len(arguments)
-        workers: dict[tuple[str, int], _About] = {}
+        workers: dict[tuple[str, int, int], _About] = {}
         try:
             tasks.send(range(len(arguments)))
             while tasks.unfinished:
@@ -218,7 +223,8 @@ class _PoolSession:
                     continue
                 outcome = future.result()
                 found[at] = outcome.value_from(_about())
-                workers[outcome.about.host, outcome.about.process] = outcome.about
+                about = outcome.about
+                workers[about.host, about.process, about.thread] = about
                 if on_done is not None:
                     on_done(at, found[at])
         except BaseException:
@@ -311,24 +317,33 @@ class _Outcome(NamedTuple):
 
 
 class _About(NamedTuple):
-    """Facts that the bits of results depend on, host and process, and the memory available before its first task."""
+    """Facts about a worker; the bits of results depend on the first three.
+
+    A `thread` of a `process` runs one task at a time. `available` is the memory before its first task.
+    """
 
     version: str
     backend: str
     isa: str
     host: str
     process: int
+    thread: int
     available: int
 
     def __str__(self) -> str:
         return f"sparsenet {self.version} ({self.backend} kernels, {self.isa or 'no'} instruction set)"
 
 
-@cache
 def _about() -> _About:
+    return _about_worker(os.getpid(), threading.get_ident())
+
+
+@cache
+def _about_worker(process: int, thread: int) -> _About:
+    """Return the facts, which a forked process must not take over from this one."""
     backend = kernels.backend()
     isa = kernels.isa_used() if backend == "native" else ""
-    return _About(sparsenet.__version__, backend, isa, os.uname().nodename, os.getpid(), available_memory())
+    return _About(sparsenet.__version__, backend, isa, os.uname().nodename, process, thread, available_memory())
 
 
 def _call(function: Callable[..., Any], scratch: FolderScratch, arguments: tuple[Any, ...]) -> _Outcome:

@@ -1,13 +1,10 @@
 """CPU and memory limits of cgroups v1 and v2, on fake file systems."""
 
-import ctypes
-import mmap
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from sparsenet.core import machine as limits
+from tests.support.freed_memory import needs_malloc_trim, resident
 
 GIB = 2**30
 
@@ -109,15 +106,11 @@ def test_this_machine_reports_memory_and_cpus():
     assert limits.available_memory() > 0
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+@needs_malloc_trim
 def test_freed_memory_below_a_block_in_use_goes_back_to_the_system():
     blocks = [np.ones(12_000, np.uint8) for _ in range(4_000)]  # too small for maps of their own
-    kept, before = blocks.pop(), _resident()
+    kept, before = blocks.pop(), resident()
     blocks.clear()
     limits.release_memory()
-    assert before - _resident() > 24_000_000
+    assert before - resident() > 24_000_000
     assert kept.all()
-
-
-def _resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE

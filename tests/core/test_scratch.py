@@ -1,5 +1,8 @@
 """Arrays that tasks read by name."""
 
+import os
+import resource
+
 import numpy as np
 import pytest
 
@@ -73,3 +76,31 @@ def test_mapped_arrays_are_read_only(tmp_path):
     scratch.put("some", np.arange(3))
     with pytest.raises(ValueError, match="read-only"):
         scratch.get("some")[0][0] = 1
+
+
+NAMES = [f"own.{number}" for number in range(40)]
+
+
+@pytest.fixture
+def many_files(tmp_path):
+    """Put more files than this process may have open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    scratch = FolderScratch(str(tmp_path))
+    for number, name in enumerate(NAMES):
+        scratch.put(name, np.array([number]))
+    first_free = os.dup(0)
+    os.close(first_free)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (first_free + 16, before[1]))
+    yield scratch
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    scratch.drop("own.")
+
+
+def test_maps_more_files_than_may_be_open_at_first(many_files):
+    assert [many_files.get(name)[0][0] for name in NAMES] == list(range(len(NAMES)))
+
+
+def test_names_a_limit_of_open_files_that_cannot_be_raised(many_files, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (64, 64))
+    with pytest.raises(OSError, match="too many open files, and their limit cannot exceed 64"):
+        list(map(many_files.get, NAMES))

@@ -11,8 +11,9 @@ import pytest
 from sparsenet import Workers
 from sparsenet.core import scratch as scratch_files
 from sparsenet.core import workers
+from sparsenet.core.workers import task_runner
 from tests.support import pool_tasks
-from tests.support.pool_tasks import add, die, fail, fail_unpicklably, process, processes, run, sleep
+from tests.support.pool_tasks import add, die, end_or_fail, fail, fail_unpicklably, meet, process, processes, run, sleep
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -34,6 +35,16 @@ def pool():
 
 def test_returns_results_in_order(pool, scratch):
     assert run(pool, add, [(number,) for number in range(50)], scratch=scratch) == [45 + n for n in range(50)]
+
+
+@pytest.mark.parametrize("make", [processes, ThreadPoolExecutor], ids=["forked processes", "threads"])
+def test_counts_the_workers_of_a_machine(make, tmp_path):
+    workers._about()  # which forked processes inherit
+    with make(2) as pool, task_runner(pool) as runner, runner.session() as session:
+        session.run(meet, [(str(tmp_path), number, 2) for number in range(2)])
+        [machine] = runner.machines()
+    assert machine.is_own
+    assert machine.n_workers == 2
 
 
 def test_threads_are_workers_too(scratch):
@@ -92,6 +103,13 @@ def test_a_broken_pool_that_was_given_names_the_fix(scratch):
         run(pool, die, [(None, 1)], scratch=scratch)
 
 
+def test_names_an_executor_that_was_shut_down(scratch):
+    with ThreadPoolExecutor(1) as pool:
+        pass
+    with pytest.raises(RuntimeError, match=r"the executor takes no tasks: .* after shutdown"):
+        run(pool, add, [(1,)], scratch=scratch)
+
+
 def test_deadline_names_the_task_and_leaves_no_process(scratch, monkeypatch):
     monkeypatch.setattr(workers, "GRACE", 0.1)
     own = processes(1)
@@ -99,6 +117,14 @@ def test_deadline_names_the_task_and_leaves_no_process(scratch, monkeypatch):
         run(lambda: own, sleep, [(0,), (60,), (61,)], scratch=scratch, timeout=0.3)
     with pytest.raises(RuntimeError):
         own.submit(sleep, None, 0)
+
+
+def test_running_tasks_share_the_time_that_they_get_to_end(scratch, monkeypatch, tmp_path):
+    monkeypatch.setattr(workers, "GRACE", 1.0)
+    tasks = [(str(tmp_path), seconds, 6) for seconds in (0, 0.9, 1.8, 2.7, 3.6, 4.5)]
+    with pytest.raises(ValueError, match="all have begun"):
+        run(lambda: processes(6), end_or_fail, tasks, scratch=scratch)
+    assert not (tmp_path / "ended 4.5").exists()
 
 
 def test_ctrl_c_cancels_tasks(scratch, monkeypatch):

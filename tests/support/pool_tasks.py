@@ -3,8 +3,10 @@
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,28 @@ from sparsenet.engines.tree.train_levels import route
 def processes(n=2, method="fork"):
     """Return a pool of processes."""
     return ProcessPoolExecutor(n, mp_context=multiprocessing.get_context(method))
+
+
+@contextmanager
+def killing(folder, file, worker):
+    """Kill the process whose number `worker` returns, as soon as a file is in the folder of the run."""
+    ended, killed = threading.Event(), []
+
+    def kill():
+        while not ended.wait(0.001):
+            if list(folder.glob(f"*/{file}")):
+                killed.append(worker())
+                os.kill(killed[0], signal.SIGKILL)
+                return
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        ended.set()
+        killer.join()
+    assert killed, f"the run ended before {file} was seen"
 
 
 def run(executor, function, arguments, **settings):
@@ -43,6 +67,25 @@ def fail_unpicklably(scratch):
 
 def sleep(scratch, seconds):
     time.sleep(seconds)
+
+
+def meet(scratch, folder, name, n):
+    """Wait until n tasks run at the same time."""
+    Path(folder, f"begun {name}").touch()
+    for _ in range(6000):
+        if len(list(Path(folder).glob("begun *"))) == n:
+            return
+        time.sleep(0.01)
+    raise TimeoutError("the other tasks have not begun")
+
+
+def end_or_fail(scratch, folder, seconds, n):
+    """Fail, or end after some seconds, once n tasks run at the same time."""
+    meet(scratch, folder, seconds, n)
+    if not seconds:
+        raise ValueError("all have begun")
+    time.sleep(seconds)
+    Path(folder, f"ended {seconds}").touch()
 
 
 def process(scratch):

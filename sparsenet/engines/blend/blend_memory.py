@@ -43,10 +43,11 @@ def check_parts_fit(
     """
     features, labels = points
     needed = {
-        **{purpose: size for purpose, size in held.items() if size},
+        **held,
         "routing": ROUTING_BYTES * len(features) * beam,
         "neighbors": 0 if k == 0 else peak_memory(features, labels),
     }
+    needed = {purpose: size for purpose, size in needed.items() if size}
     limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
     problem = announce(needed, limit, is_given=memory_limit is not None, shown=shown)
     if problem is not None:

@@ -85,18 +85,18 @@ class LabelRecords:
         sparse = [] if layer.wide is None else _with_state(layer.wide.weight)
         return replace(self, dense=dense, sparse=tuple(array.reshape(-1) for array in sparse))
 
-    def write_to(self, layer: SampledOutput, labels: I64, *, states: bool) -> None:
-        """Write the weights and, with `states`, the optimizers' state of some labels of a layer."""
+    def write_to(self, layer: SampledOutput, labels: I64) -> None:
+        """Write the weights of some labels of a layer, and the optimizers' state where it is allocated."""
         arrays = iter(self.dense)
         for parameter in (layer.weight, layer.bias):
             for name, array in zip(("", *_state_names(parameter)), arrays, strict=False):
-                if not name or states:
+                if not name or name in parameter.state:
                     _named(parameter, name)[labels] = array
         if layer.wide is not None:
             starts = layer.wide.indptr[labels] - self.indptr[:-1]
             places = np.repeat(starts, np.diff(self.indptr)) + np.arange(len(self.indices))
             for name, array in zip(("", *_state_names(layer.wide.weight)), self.sparse, strict=True):
-                if not name or states:
+                if not name or name in layer.wide.weight.state:
                     _named(layer.wide.weight, name)[places, 0] = array
 
 
@@ -105,10 +105,15 @@ def n_dense(layer: SampledOutput) -> int:
     return sum(1 + len(_state_names(parameter)) for parameter in (layer.weight, layer.bias))
 
 
-def allocate(parameter: Parameter, *, states: bool) -> None:
-    """Allocate the weights and, with `states`, the optimizer's state of a parameter."""
+def lacks_state(parameter: Parameter) -> bool:
+    """Return whether the optimizer's state of a parameter is not allocated."""
+    return not parameter.state and bool(_state_names(parameter))
+
+
+def allocate(parameter: Parameter, *, with_state: bool) -> None:
+    """Allocate the weights and, `with_state`, the optimizer's state of a parameter."""
     parameter.allocate()
-    if states:
+    if with_state:
         shapes = parameter.optimizer.state_shapes(parameter.shape)
         parameter.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
 
@@ -143,7 +148,7 @@ def _taken(indptr: I64, indices: I32, arrays: Sequence[F32], rows: I64) -> tuple
 
 @dataclass
 class RecordIndex:
-    """The newest record of each row of a part, among all records of its files, which are counted through.
+    """Finds the newest record of each row of a part; records are numbered through all its files.
 
     Attributes
     ----------

@@ -132,7 +132,7 @@ class Names(NamedTuple):
 
     @property
     def labels(self) -> str:
-        """Begin the names of blocks and merged records."""
+        """Return the beginning of the names of blocks and merged records."""
         return f"labels{self.layer}_{self.since}."
 
     def block(self, part: int, block: int) -> str:
@@ -144,7 +144,7 @@ class Names(NamedTuple):
         return f"{self.labels}chunk{chunk}.{part}"
 
     def steps(self, step: int) -> str:
-        """Begin the names of the files of the steps in the chunk of `step`."""
+        """Return the beginning of the names of the files of the chunk that has `step`."""
         return f"steps{self.layer}_{self.since}_{(step - self.since - 1) // CHUNK}."
 
     def step(self, step: int, what: str) -> str:
@@ -229,7 +229,7 @@ class PartIndex:
     """The index of the records of a part, which follows the steps."""
 
     def __init__(self, scratch: Scratch, plan: ShardPlan, part: int) -> None:
-        self._scratch, self._plan, self._part = scratch, plan, part
+        self.plan, self._scratch, self._part = plan, scratch, part
         self._begun, self._done, self._merged = (-1, -1), -1, 0
         self._index: RecordIndex
 
@@ -237,9 +237,9 @@ class PartIndex:
         """Return the index after a step."""
         part = self._part
         if self._begun != names[:2] or self._done > step:  # `step` is over if its task was sent again
-            self._index = RecordIndex(n_dense(self._plan.layer(1)), np.empty(self._plan.n_rows(part), np.int64))
+            self._index = RecordIndex(n_dense(self.plan.layer(1)), np.empty(self.plan.n_rows(part), np.int64))
             self._begun, self._done, self._merged = names[:2], names.since, 0
-            for block, _ in enumerate(self._plan.blocks(part)):
+            for block, _ in enumerate(self.plan.blocks(part)):
                 self._add(names.block(part, block))
         for chunk in range(self._merged, names.merged):
             self._add(names.chunk(part, chunk))
@@ -278,12 +278,13 @@ class _Held:
 
     def __init__(self, scratch: Scratch, n_features: int) -> None:
         self.scratch, self.slots, self.workspace = scratch, Slots(n_features), Workspace()
-        self._parts: dict[tuple[ShardPlan, int], PartIndex] = {}
+        self._parts: dict[int, PartIndex] = {}
 
     def index(self, plan: ShardPlan, names: Names, part: int, step: int) -> RecordIndex:
         """Return the index of the records of a part after a step."""
-        found = self._parts.setdefault((plan, part), PartIndex(self.scratch, plan, part))
-        return found.at(names, step)
+        if part not in self._parts or self._parts[part].plan != plan:  # the layer changes when hidden units are dropped
+            self._parts[part] = PartIndex(self.scratch, plan, part)
+        return self._parts[part].at(names, step)
 
 
 _own = threading.local()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -11,9 +11,10 @@ from sparsenet.core.batches import Batch
 from sparsenet.core.rows import Rows
 from sparsenet.core.tasks import Session, TaskRunner
 from sparsenet.engines.network.active import ActiveSet
-from sparsenet.engines.network.label_records import LabelRecords, allocate
+from sparsenet.engines.network.label_records import LabelRecords, allocate, lacks_state
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.shard_tasks import (
     SHARDS,
     Names,
@@ -57,7 +58,7 @@ class Shards:
         self._n_parts = min(1 << (n_workers - 1).bit_length(), SHARDS)
         self._plan: ShardPlan | None = None
         self._names, self._step, self._n_merged = Names(-1, 0), 0, 0
-        self.are_away = self._has_states = False
+        self.are_away = False
 
     def step(self, batch: Batch, hidden: F32, context: Pass, *, step: int, factor: float) -> tuple[float, F32]:
         """Take a training step; return the loss and the gradient of the hidden units."""
@@ -78,24 +79,25 @@ class Shards:
             self._tidy()
         return float(sum(loss for part in losses for loss in part)), below
 
-    def gather(self, *, states: bool = False) -> None:
-        """Bring the weights of the layer to this process, and with `states` the state of the optimizers.
+    def gather(self, with_states: Sequence[Parameter] = ()) -> None:
+        """Bring the weights of the layer to this process, and the optimizers' state of some parameters.
 
         They stay here until the next step.
         """
         plan, output = self._plan, self._network.output
-        if plan is None or not (self.are_away or (states and not self._has_states)):
+        if plan is None or not (self.are_away or any(map(lacks_state, with_states))):
             return
+        self.are_away = True  # also if Ctrl-C comes in between
         for parameter in output.parameters():
-            allocate(parameter, states=states)
+            allocate(parameter, with_state=any(parameter is each for each in with_states))
         for part in range(plan.n_parts):
             index = PartIndex(self._session.scratch, plan, part).at(self._names, self._step)
             for rows in plan.blocks(part):
                 records = index.read(self._session.scratch, rows)[0]
-                records.write_to(output, plan.labels_of(part, records.rows), states=states)
+                records.write_to(output, plan.labels_of(part, records.rows))
         if output.wide is not None:
             output.wide.forget_inverted()
-        self.are_away, self._has_states = False, states
+        self.are_away = False
 
     def restart(self) -> None:
         """Send the layer again before the next step, since it has changed here."""
@@ -132,7 +134,7 @@ class Shards:
             parameter.value, parameter.state = np.broadcast_to(np.float32(0), parameter.shape), {}
         if output.wide is not None:
             output.wide.forget_inverted()
-        self.are_away, self._has_states = True, False
+        self.are_away = True
 
     def _batch(self, batch: Batch, hidden: F32, active: ActiveSet) -> ShardBatch:
         """Order the active labels by shard."""

@@ -158,7 +158,7 @@ class TreeMemory:
     def _check(self, needed: Mapping[str, int], of_tasks: Callable[[int], int] = lambda n_tasks: 0) -> None:
         """Announce the bytes that this process needs, and `of_tasks` those of the tasks of a machine's workers.
 
-        Of other machines, the one with the least memory left is announced.
+        Only the other machine with the least memory left is announced.
         """
         own, others = {**self.held, **needed}, list[tuple[dict[str, int], int]]()
         for machine in self.runner.machines() or []:

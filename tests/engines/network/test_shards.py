@@ -1,9 +1,5 @@
 """`ExtremeClassifier.fit(executor=...)`: labels in shards, with the same bits for any number of workers."""
 
-import os
-import signal
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,12 +9,14 @@ from scipy import sparse
 from sparsenet import ExtremeClassifier, SampledSoftmax, Workers
 from sparsenet.core import scratch as scratch_files
 from sparsenet.engines.network import shard_tasks, shards
+from sparsenet.engines.network.label_records import LabelRecords
+from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.shard_tasks import ShardPlan, sum_in_pairs, train_part
 from sparsenet.engines.network.shards import Shards
 from tests.support import pool_tasks
 from tests.support.interrupting import StopAt
 from tests.support.planted import X
-from tests.support.pool_tasks import processes
+from tests.support.pool_tasks import killing, processes
 from tests.support.same_networks import assert_same_network, network, on_threads
 from tests.support.same_trees import LABELS, POINTS
 
@@ -40,6 +38,15 @@ def test_any_number_of_workers_gives_the_same_network(own):
 
 def test_wide_weights_are_those_of_one_process():
     assert_same_network(on_threads(2, {"hidden": 0}), network({"hidden": 0}))
+
+
+def test_training_goes_on_in_one_process():
+    models = on_threads(2, {"hidden": 0}), network({"hidden": 0})
+    assert_same_network(*(model.partial_fit(POINTS[320:400], LABELS[320:400]) for model in models))
+
+
+def test_points_may_stay_on_disk(tmp_path):
+    assert_same_network(on_threads(1, cache=tmp_path), on_threads(1))
 
 
 def test_hidden_layers_differ_from_one_process_by_rounding_only():
@@ -138,15 +145,8 @@ def test_the_network_is_the_same_if_a_worker_is_killed(tmp_path):
         pools.append(processes(2))
         return pools[-1]
 
-    def kill():
-        while not list(tmp_path.glob("*/steps*.2.records0")):
-            time.sleep(0.001)
-        os.kill(next(iter(pools[0]._processes)), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    found = network({"epochs": 4}, executor=Workers(pool, scratch=tmp_path))
-    killer.join()
+    with killing(tmp_path, "steps*.2.records0", lambda: next(iter(pools[0]._processes))):
+        found = network({"epochs": 4}, executor=Workers(pool, scratch=tmp_path))
     assert_same_network(found, on_threads(1, {"epochs": 4}))
     assert len(pools) == 2
     assert list(tmp_path.iterdir()) == []
@@ -163,6 +163,35 @@ def test_hidden_units_are_dropped_and_scores_calibrated():
     assert one.history_[-1]["P@1"] == pytest.approx(usual.history_[-1]["P@1"], abs=0.02)
 
 
+def test_dropping_hidden_units_leaves_the_state_of_their_rows_with_the_workers(monkeypatch):
+    drop, found = Network.drop_hidden, []
+
+    def watched(self):
+        found.append([sorted(parameter.state) for parameter in self.output.parameters()])
+        drop(self)
+
+    monkeypatch.setattr(Network, "drop_hidden", watched)
+    on_threads(1, {"hidden": "auto", "epochs": 3}, validation=(POINTS[320:900], LABELS[320:900]))
+    assert found == [[[], ["squares"], ["squares"]]]
+
+
+def test_ctrl_c_while_labels_come_back_leaves_the_model_unchanged(tmp_path, monkeypatch):
+    model = network()
+    before, write, calls = model.network_, LabelRecords.write_to, []
+
+    def interrupted(self, *args):
+        calls.append(args)
+        if len(calls) == 2:  # the first one is for the validation, this one for the checkpoint
+            raise KeyboardInterrupt
+        write(self, *args)
+
+    monkeypatch.setattr(LabelRecords, "write_to", interrupted)
+    how = {"validation": (POINTS[320:640], LABELS[320:640]), "checkpoint": tmp_path / "run"}
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
+        model.fit(POINTS[:320], LABELS[:320], executor=pool, **how)
+    assert model.network_ is before
+
+
 def test_an_interrupted_run_keeps_its_weights_and_resumes(tmp_path):
     own = {"epochs": 3}
     model, how = ExtremeClassifier(), {"checkpoint": tmp_path / "run"}
@@ -177,7 +206,7 @@ def test_an_interrupted_run_keeps_its_weights_and_resumes(tmp_path):
 def test_a_checkpoint_of_one_process_is_refused(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         network({"epochs": 3}, checkpoint=tmp_path / "run", callbacks=[StopAt(2)])
-    with pytest.raises(ValueError, match=r"shards=not recorded; this one has shards=16"):
+    with pytest.raises(ValueError, match=r"shards of labels \(by executor\)=not recorded"):
         on_threads(1, {"epochs": 3}, checkpoint=tmp_path / "run", resume=True)
 
 

@@ -1,9 +1,6 @@
 """Training a tree announces its memory step by step, and stops before it takes more than its limit."""
 
-import ctypes
-import mmap
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +15,7 @@ from sparsenet.engines.tree import tree_memory
 from sparsenet.engines.tree.machines import ROUTING_BYTES, Rules
 from sparsenet.engines.tree.train_levels import _joined
 from sparsenet.engines.tree.tree_shape import CHILDREN
+from tests.support.freed_memory import needs_malloc_trim, resident
 
 N, N_FEATURES, N_LABELS = 12_000, 4000, 1200
 RNG = np.random.default_rng(0)
@@ -126,17 +124,13 @@ def test_shows_the_memory(capsys):
     assert re.search(r"sparsenet: .* needed \(points .*, growing .*\), 2\.0 GB available", capsys.readouterr().err)
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+@needs_malloc_trim
 def test_the_parts_of_a_level_leave_no_room_behind_when_they_are_joined():
     rows = 3_000
     starts, bias = np.array([0, rows]), np.zeros((1, CHILDREN), np.float32)
     part = starts, np.zeros(rows, np.int32), np.ones(rows, np.float32), np.ones((rows, CHILDREN), np.int8), bias
     parts = [tuple(array.copy() for array in part) for _ in range(600)]
-    before = _resident()
+    before = resident()
     joined = _joined(parts)
     assert sum(array.nbytes for array in joined) > 40_000_000
-    assert _resident() - before < 10_000_000
-
-
-def _resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+    assert resident() - before < 10_000_000

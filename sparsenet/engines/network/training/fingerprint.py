@@ -17,7 +17,7 @@ from sparsenet.engines.network.training.trial import Trial
 #: The names of the data of a run, in the order of `data_of`.
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
 #: Settings with another name in the public API.
-_CALLED = {"seed": "seed (by random_state)"}
+_CALLED = {"seed": "seed (by random_state)", "shards": "shards of labels (by executor)"}
 #: Advice for a checkpoint that cannot be resumed.
 RESTART = "remove it to start again from the beginning"
 
@@ -34,8 +34,8 @@ def fingerprint(
     """Return everything that two equal runs share: settings, shapes and checksums, but not the number of threads.
 
     `classifier` is the class that trains the network, None for a network alone. `shards` is the number of shards of
-    labels, if tasks train them. Settings have the names of the
-    parameters of `ExtremeClassifier`, which `differences` shows. All values are JSON values.
+    labels, if tasks train them. Settings have the names of the parameters of `ExtremeClassifier`, which `differences`
+    shows. All values are JSON values.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
     output = network.output

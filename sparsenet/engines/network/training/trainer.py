@@ -16,6 +16,7 @@ from sparsenet.core.rows import Rows, RowSource
 from sparsenet.core.validation import integer, optional, real
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.shard_tasks import SHARDS
 from sparsenet.engines.network.shards import Shards
 from sparsenet.engines.network.training.budget import TimeBudget
@@ -157,8 +158,8 @@ class Trainer:
                     self.network.set_weights(self._state.best.weights)
                 self._rescale_scores()
             except _Stop:
-                self._gather()
                 self._save()
+                self._gather()
                 raise KeyboardInterrupt from None
             except Exception as error:
                 if self._shards is not None and self._interrupted.is_set():  # Ctrl-C may have killed the workers
@@ -225,21 +226,19 @@ class Trainer:
             self._points += len(batch)
             yield number, loss
 
-    def _gather(self, *, states: bool = False) -> None:
-        """Bring the weights of the output layer here, and with `states` the state of its optimizers."""
+    def _gather(self, with_states: Sequence[Parameter] = ()) -> None:
+        """Bring the weights of the output layer here, and the optimizers' state of some of its parameters."""
         if self._shards is not None:
-            self._shards.gather(states=states)
+            self._shards.gather(with_states)
 
     def _save(self) -> None:
         """Write a checkpoint, if there is a directory."""
         if self._checkpoint.is_wanted:
-            self._gather(states=True)
+            self._gather(self.network.output.parameters())
             self._checkpoint.save(self._state, self._fingerprint)
 
     def _end_epoch(self) -> None:
         state = self._state
-        if self._trial or self._validation:
-            self._gather()
         self._run_trial()
         record = {
             "epoch": float(state.epoch + 1),
@@ -249,6 +248,7 @@ class Trainer:
         if state.recall is not None:
             record["index_recall"] = state.recall
         if self._validation:
+            self._gather()
             record |= self._validation.measure(self.network, self.config.threads, self._check_interrupt)
             if record["P@1"] > state.best.score:
                 weights = {name: array.copy() for name, array in self.network.weights().items()}
@@ -266,6 +266,7 @@ class Trainer:
             return
         if trained != trial.epochs and not (trial.may_end and trained == 1):
             return
+        self._gather()
         started = time.perf_counter()
         measured = trial.measure(self.network, self.config.threads, self._check_interrupt)
         seconds = time.perf_counter() - started
@@ -283,7 +284,8 @@ class Trainer:
             self._drop_hidden()
 
     def _drop_hidden(self) -> None:
-        self._gather(states=True)
+        output = self.network.output
+        self._gather([parameter for parameter in output.parameters() if parameter is not output.weight])
         self.network.drop_hidden()
         if self._shards is not None:
             self._shards.restart()
