@@ -12,7 +12,7 @@ from scipy import sparse
 def name_of(X: Any) -> str:
     """Return how errors call X: with its file, if it is mapped into memory."""
     is_sparse = bool(sparse.issparse(X))  # a plain bool, so that mypy does not narrow X
-    values = X.data if is_sparse else X
+    values = getattr(X, "data", None) if is_sparse else X  # some formats have no array of values
     file = getattr(values, "filename", None) if isinstance(values, np.memmap) else None
     return "X" if file is None else f"X in {file}"
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -79,13 +79,20 @@ class Spill:
 
 
 class SpillingArray:
-    """An array that grows at its end, in memory, or in a file beyond a size."""
+    """An array that grows at its end, in memory, or in a file beyond a size; ``with`` closes the file."""
 
     def __init__(self, dtype: np.dtype[Any], spill: Spill) -> None:
         self._dtype, self._spill = dtype, spill
         self._room = np.empty(0, dtype)
         self._file: IO[bytes] | None = None
         self._size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def append(self, piece: NDArray[Any]) -> None:
         """Append a copy of some numbers."""

@@ -161,6 +161,15 @@ def narrow_rows(name: str, arrays: Arrays, indptr: NDArray[Any] | None = None) -
     return rows
 
 
+def with_floats(arrays: Arrays) -> Arrays:
+    """Return the arrays with 8-bit rows as floats."""
+    found = {name: array for name, array in arrays.items() if not name.endswith(SCALE)}
+    for name in found:
+        if (rows := narrow_rows(name, arrays, arrays.get(_pointers_of(name, VALUES)))) is not None:
+            found[name] = rows.floats()
+    return found
+
+
 def _row_pointers(name: str, array: NDArray[Any], arrays: Arrays) -> I64 | None:
     """Return the row pointers of floats that are stored as 8-bit rows; None for other arrays."""
     if array.dtype != np.float32 or (array.ndim == 2 and not array.flags.c_contiguous):

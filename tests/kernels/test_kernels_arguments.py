@@ -24,6 +24,7 @@ Array = NDArray[Any]
 OTHER_DTYPE = {
     "int8": np.int16,
     "int16": np.int8,
+    "uint8": np.int8,
     "uint16": np.int16,
     "float32": np.float64,
     "float64": np.float32,

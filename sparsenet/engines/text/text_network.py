@@ -34,6 +34,7 @@ from sparsenet.features.label_stats import LabelStats
 from sparsenet.features.text.featuriser import extract
 from sparsenet.features.text.vocabulary import Vocabulary
 from sparsenet.kernels.types import F32, F64, I32, I64, Arrays
+from sparsenet.storage.narrow import with_floats
 from sparsenet.storage.parts import pack_part, unpack_part
 
 #: Labels of a text whose softmax gives its probabilities; all other labels get 0.
@@ -199,16 +200,16 @@ class NetworkModel:
     def pruned(self, n: int) -> NetworkModel:
         """Keep the `n` largest weights of the wide path, round all weights, and drop the replay buffer."""
         arrays, metadata = self._packed()
-        weight, indptr = np.abs(arrays["wide.weight"][:, 0]), arrays["wide.indptr"]
-        kept = np.sort(np.argsort(-weight, kind="stable")[:n])
+        kept = np.sort(np.argsort(-np.abs(arrays["wide.weight"][:, 0]), kind="stable")[:n])
         arrays["wide.weight"], arrays["wide.indices"] = arrays["wide.weight"][kept], arrays["wide.indices"][kept]
-        arrays["wide.indptr"] = np.searchsorted(kept, indptr).astype(np.int64)
+        arrays["wide.indptr"] = np.searchsorted(kept, arrays["wide.indptr"]).astype(np.int64)
         header, fitted = unpack(arrays, metadata)
         header, fitted = unpack(*pack(fitted, header, small=True))
         return replace(self, fitted=fitted, parameters=all_parameters(header), compact=True, memory=None)
 
     def _packed(self, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
-        return pack(self.fitted, Header(pack_parameters(self.parameters), self.n_features), small=small)
+        arrays, metadata = pack(self.fitted, Header(pack_parameters(self.parameters), self.n_features), small=small)
+        return arrays if small else with_floats(arrays), metadata
 
 
 def _grown(
@@ -222,13 +223,12 @@ def _grown(
         larger[where] = array
         return larger
 
-    bias = arrays["output.bias"]
     lengths = spread(np.diff(arrays["wide.indptr"]), n_labels, labels, 0)
     larger = {
         **arrays,
         "input.weight": spread(arrays["input.weight"], n_features, features, 0),
         "output.weight": spread(arrays["output.weight"], n_labels, labels, 0),
-        "output.bias": spread(bias, n_labels, labels, float(bias.min(initial=0))),
+        "output.bias": spread(arrays["output.bias"], n_labels, labels, arrays["output.bias"].min(initial=0)),
         "wide.indptr": np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))),
         "wide.indices": features[arrays["wide.indices"]].astype(np.int32),
         "counts": spread(arrays["counts"], n_labels, labels, 0),

@@ -100,21 +100,23 @@ def streamed_corpus(
 ) -> Corpus:
     """Extract the features of a stream of pairs (texts, labels). The texts go to a file without a name."""
     place = made_folder(folder)
-    spill = Spill(0, place, "texts")
-    texts, vectors = spill.growing(np.uint8), Spill.within(memory_limit, place).growing(np.float32)
     sizes, labels, view = [np.empty(0, np.int64)], [], options.vectors
-    for number, batch in enumerate(batches):
-        X, y = pair_of(batch, number)
-        own = check_texts(X, f"batch {number}")
-        if len(own) != length_of(y):
-            raise ValueError(f"batch {number}: X has {len(own)} texts, y has {length_of(y)} entries: one y for each")
-        joined, offsets = kernels.join_texts(own)
-        texts.append(joined)
-        sizes.append(np.diff(offsets))
-        if view is not None:
-            vectors.append(view.vectors_of(own, threads).reshape(-1))
-        labels.append((y.copy() if hasattr(y, "copy") else y) if own else None)
-    lengths, text = np.concatenate(sizes), texts.joined()
+    within = Spill.within(memory_limit, place)
+    with Spill(0, place, "texts").growing(np.uint8) as texts, within.growing(np.float32) as vectors:
+        for number, batch in enumerate(batches):
+            X, y = pair_of(batch, number)
+            own = check_texts(X, f"batch {number}")
+            if len(own) != length_of(y):
+                raise ValueError(
+                    f"batch {number}: X has {len(own)} texts, y has {length_of(y)} entries: one y for each"
+                )
+            joined, offsets = kernels.join_texts(own)
+            texts.append(joined)
+            sizes.append(np.diff(offsets))
+            if view is not None:
+                vectors.append(view.vectors_of(own, threads).reshape(-1))
+            labels.append((y.copy() if hasattr(y, "copy") else y) if own else None)
+        lengths, text, dense = np.concatenate(sizes), texts.joined(), vectors.joined()
     if not len(lengths):
         raise ValueError("there are no texts: pass an iterable of pairs (texts, labels)")
     target, numbers = Target.learn(joined_labels(labels))
@@ -122,11 +124,12 @@ def streamed_corpus(
     offsets = pointers_of(lengths)
 
     def features(rules: FeatureRules) -> TextRows:
-        return extract_batches([(text, offsets)], rules, threads, Spill.within(memory_limit, place))
+        return extract_batches([(text, offsets)], rules, threads, within)
 
     rules = options.rules(lengths)
-    dense = None if view is None else vectors.joined().reshape(-1, view.dim)
-    return Corpus(target, numbers, rules, features(rules), features, dense)
+    return Corpus(
+        target, numbers, rules, features(rules), features, None if view is None else dense.reshape(-1, view.dim)
+    )
 
 
 def cached_corpus(

@@ -210,9 +210,8 @@ def test_measures_with_a_network_like_that_of_the_model(monkeypatch):
     final, second = made
     assert model._fitted.network is final
     assert len(second.history) == len(final.history) == 3
-    for name, weights in final.network.weights().items():
-        if not name.startswith("wide"):
-            assert second.network.weights()[name].shape == weights.shape
+    both = [[each for each in fitted.network.parameters() if each.name != "wide.weight"] for fitted in made]
+    assert [(each.name, each.shape) for each in both[0]] == [(each.name, each.shape) for each in both[1]]
 
 
 def with_pilot():

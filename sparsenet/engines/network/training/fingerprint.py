@@ -18,6 +18,8 @@ from sparsenet.engines.network.training.trial import Trial
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
 #: Settings with another name in the public API.
 _CALLED = {"seed": "seed (by random_state)", "shards": "shards of labels (by executor)"}
+#: Settings that only some runs record.
+_OPTIONAL = {"shards"}
 #: Advice for a checkpoint that cannot be resumed.
 RESTART = "remove it to start again from the beginning"
 
@@ -93,7 +95,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str,
     """
     found = [
         (_CALLED.get(name, name), _shown(before[name]) if name in before else "not recorded", _shown(value))
-        for name, value in {**now, **{name: None for name in before if name not in now}}.items()
+        for name, value in {**dict.fromkeys(_OPTIONAL & before.keys()), **now}.items()
         if name != "parameters" and (name not in before or _unlike(before[name], value))
     ]
     found += _optimizers(before.get("parameters", []), now["parameters"])
