@@ -151,22 +151,22 @@ def number_of_bytes(name: str, value: Any, max_bytes: int = 2**63 - 1) -> int:
 # --- arrays --------------------------------------------------------------------------------------------------------
 
 
-def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool) -> Any:
+def check_features(estimator: BaseEstimator, X: Any, *, fitting: bool, first_row: int = 0) -> Any:
     """Return X as a canonical CSR array or a dense array (n, d), finite in float32.
 
     `fitting` sets `n_features_in_`, otherwise X must match it. Duplicate entries of a sparse X are summed, as SciPy
     does. X itself is never changed. A mapping of names to matrices becomes a `PartedMatrix`, and `fitting` sets
-    `parts_`, the width of each.
+    `parts_`, the width of each. Errors count rows from `first_row`, the place of X in a larger matrix.
     """
     known = None if fitting else getattr(estimator, "parts_", None)
     if known is not None or is_parted(X):
         return _check_parted(estimator, X, known, fitting=fitting)
     if fitting:
         estimator.parts_ = None
-    return _check_matrix(estimator, X, reset=fitting, min_rows=1 if fitting else 0)
+    return _check_matrix(estimator, X, reset=fitting, min_rows=1 if fitting else 0, first_row=first_row)
 
 
-def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int) -> Any:
+def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: int, first_row: int = 0) -> Any:
     """Return a single matrix, validated; `reset` sets `n_features_in_`."""
     name = name_of(X)
     if sparse.issparse(X):
@@ -199,7 +199,7 @@ def _check_matrix(estimator: BaseEstimator, X: Any, *, reset: bool, min_rows: in
         )
     if sparse.issparse(checked):
         checked = canonical(checked)
-    _check_finite(name, checked, _columns_of(X))
+    _check_finite(name, checked, _columns_of(X), first_row)
     return checked
 
 
@@ -360,7 +360,7 @@ def check_weights(sample_weight: Any, n: int) -> NDArray[np.float64] | None:
     return weights
 
 
-def _check_finite(name: str, array: Any, columns: list[Any] | None = None) -> None:
+def _check_finite(name: str, array: Any, columns: list[Any] | None = None, first_row: int = 0) -> None:
     """Reject NaN, infinity and overflow of float32, and name the row and column, by its name in `columns`."""
     is_sparse = hasattr(array, "indptr")
     values = array.data if is_sparse else array.reshape(-1)
@@ -372,7 +372,7 @@ def _check_finite(name: str, array: Any, columns: list[Any] | None = None) -> No
     else:
         row, column = divmod(at, array.shape[1])
     place = column if columns is None else repr(columns[column])
-    raise ValueError(f"{name} holds {unusable(values[at], f'in row {row}, column {place}')}")
+    raise ValueError(f"{name} holds {unusable(values[at], f'in row {first_row + row}, column {place}')}")
 
 
 def first_unusable(values: NDArray[Any]) -> int | None:

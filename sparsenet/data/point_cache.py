@@ -154,7 +154,7 @@ def stored_matrix(X: Any, folder: str | os.PathLike[str], verbose: bool | None =
         n_rows = max(min(NUMBERS_AT_A_TIME * max(X.shape[0], 1) // max(n_numbers, 1), BLOCK_ROWS), 1)
         with parts_done(X.shape[0], "storing X", verbose) as on_rows:
             for begin in range(0, X.shape[0], n_rows):
-                append(writer, X[begin : begin + n_rows], f"rows from {begin} of X on")
+                append(writer, X[begin : begin + n_rows], first_row=begin)
                 on_rows(min(n_rows, X.shape[0] - begin))
                 for array in arrays:
                     release_pages(array)
@@ -205,15 +205,17 @@ class _Columns(NamedTuple):
         return f"{self.n} {'dense' if self.is_dense else 'sparse'} columns{named}"
 
 
-def append(writer: PointWriter, X: Any, name: str) -> _Columns:
-    """Check rows of X as `fit` does, append them, and return their columns; errors begin with `name`."""
+def append(writer: PointWriter, X: Any, batch: str | None = None, *, first_row: int = 0) -> _Columns:
+    """Check rows of X as `fit` does, append them, and return their columns; errors begin with the name of a batch."""
     from sklearn.base import BaseEstimator  # takes a second to import
 
     estimator = BaseEstimator()
     try:
-        checked = check_features(estimator, X, fitting=True)
+        checked = check_features(estimator, X, fitting=True, first_row=first_row)
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        if batch is None:
+            raise
+        raise ValueError(f"{batch}: {error}") from error
     is_dense = not sparse.issparse(checked)
     writer.append(sparse.csr_array(checked) if is_dense else checked)
     names = getattr(estimator, "feature_names_in_", None)

@@ -42,7 +42,9 @@ def test_counts_the_workers_of_a_machine(make, tmp_path):
     workers._about()  # which forked processes inherit
     with make(2) as pool, task_runner(pool) as runner, runner.session() as session:
         session.run(meet, [(str(tmp_path), number, 2) for number in range(2)])
-        [machine] = runner.machines()
+        machines = runner.machines()
+    assert machines is not None
+    [machine] = machines
     assert machine.is_own
     assert machine.n_workers == 2
 

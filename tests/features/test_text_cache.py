@@ -66,7 +66,7 @@ def test_damage_is_an_error_that_names_the_folder(damage: str, file: Path, tmp_p
     arrays.write_bytes(data[:-9] if damage == "cut" else data)
     if damage == "missing":
         arrays.unlink()
-    with pytest.raises(DataError, match=r"\.texts: the cache of texts is damaged: remove it, and it is made again"):
+    with pytest.raises(DataError, match=r"\.texts: the cache of texts is damaged or was cut short: remove it"):
         learnt(file, tmp_path / "c", method="linear")
 
 
@@ -86,7 +86,7 @@ def test_forged_arrays_are_refused(name: str, value: Any, file: Path, tmp_path: 
     (place,) = (tmp_path / "c").iterdir()
     arrays, metadata = storage.load(place)
     storage.save(place, {**arrays, name: value[: len(arrays[name])]}, metadata)
-    with pytest.raises(DataError, match=r"\.texts: the cache of texts is damaged: remove it"):
+    with pytest.raises(DataError, match=r"\.texts: the cache of texts is damaged or was cut short: remove it"):
         learnt(file, tmp_path / "c", method="linear")
 
 

@@ -74,7 +74,7 @@ class TextCache:
             if known == about:
                 return use(arrays, metadata["own"])
         except (LookupError, TypeError, ValueError) as error:  # as of a ModelError
-            problem = f"the cache of texts is damaged: remove it, and it is made again ({error})"
+            problem = "the cache of texts is damaged or was cut short: remove it, and it is made again from its source"
             raise DataError(os.fspath(place), None, problem) from error
         problem = f"was changed after its features were stored: remove {place} to store them again"
         raise DataError(self.path, None, problem)
