@@ -106,6 +106,8 @@ def _stacked(X: Any) -> Any:
     vectors = column.tolist()
     if isinstance(vectors[0], np.ndarray):
         for row, own in enumerate(vectors):
+            if np.ndim(own) == 0:
+                raise ValueError(f"X holds no vector in row {row}: leave the row out")
             if np.shape(own) != vectors[0].shape:
                 shapes = f"the shape {vectors[0].shape} in row 0, and of {np.shape(own)} in row {row}"
                 raise ValueError(f"X holds a vector of {shapes}: all must have the same length")

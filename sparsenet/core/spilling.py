@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ class SpillingArray:
         with self._spill.naming_errors(end * self._dtype.itemsize):
             if self._file is None and end * self._dtype.itemsize > self._spill.max_bytes:
                 self._file = self._spill.new_file()
+                weakref.finalize(self, self._file.close)  # also if an error comes before `joined`
                 self._file.write(self._room[: self._size].data)
                 self._room = np.empty(0, self._dtype)
             if self._file is not None:

@@ -232,6 +232,7 @@ REFUSED = {
         np.array([np.zeros(2), np.zeros(3)], object),
         r"X holds a vector of the shape \(2,\) in row 0",
     ),
+    "no vector": (np.array([np.zeros(2), None], object), "X holds no vector in row 1: leave the row out"),
     "texts": (["a text"] * N, "X holds texts: TextClassifier takes those"),
     "strings": (np.array([["1", "x"]] * N), "X holds 'x' in row 0, column 1: encode it by numbers"),
     "mixed rows": ([[1, "x"]] * N, "X holds 'x' in row 0, column 1"),
