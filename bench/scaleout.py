@@ -2,7 +2,7 @@
 
     python -m bench.scaleout [--part tree blend network processes dask ray mpi] [--repeats 3] [--seed 0] [--out FILE]
 
-Each part is added to FILE when it is done; parts that are not named stay as they are.
+Each part is added to FILE when it is done; other parts of FILE do not change.
 
 tree: a tree is trained on planted points in this process and on one spawned process in turn, CPU seconds of all
 threads. Another run on one process records each task: its CPU time and the sizes of its messages.

@@ -17,7 +17,7 @@ Assumptions:
   labels, products take two thirds of the time and run on all threads, and sums run on two. One core runs each task on
   one thread.
 - Machines have 16 cores and read 1 GB/s from the shared folder. Points of a level are read again unless they fit into
-  256 GB of memory. Writes to the folder overlap with computing, but those of the joined centroids do not.
+  256 GB of memory. Writes to the folder overlap with computing, but writing the joined centroids does not.
 - Messages: results travel to the driver at 1 GB/s, and the driver takes the measured time for each task.
 - Not counted: reading the data from its source, the start of the workers, waiting for a scheduler, other load, and
   failures. The memory of a task is not limited.

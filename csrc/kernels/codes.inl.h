@@ -36,7 +36,7 @@ inline Bytes lookup(Bytes tables, Bytes codes) {
 #endif
 }
 
-// A word has the bytes of two rows. Words are added as they are, and their upper bytes apart.
+// A word has the bytes of two rows. Whole words are added up, and their upper bytes apart.
 struct RowPairs {
   Words both = {}, upper = {};
   void add(Bytes sums) {

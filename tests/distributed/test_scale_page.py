@@ -1,4 +1,4 @@
-"""The files that docs/scale.md shows can be used as they are."""
+"""The files that docs/scale.md shows can be used without changes."""
 
 import re
 import subprocess

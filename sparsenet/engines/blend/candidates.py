@@ -102,7 +102,7 @@ def propose(
     n_dropped : int
         Number of labels that the caller drops afterwards; the beam widens by as many.
     ranked, weights : optional
-        What the searches of tree and neighbors found: labels and scores, and the weights of each point's neighbors.
+        The results of earlier searches: labels and scores by the tree, and the weights of each point's neighbors.
     """
     if ranked is None:
         ranked = parts.tree.rank(points, n, beam=search_beam(beam, n_dropped), threads=threads)

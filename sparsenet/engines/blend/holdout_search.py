@@ -20,7 +20,7 @@ from sparsenet.kernels.types import F32, I32, I64
 
 @dataclass(frozen=True)
 class HoldoutSearch:
-    """What the tree and the neighbors find for held-out points; shards are merged in their order.
+    """Search the tree and the neighbors for held-out points, in shards that are merged in their order.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ class FittedTree:
 def best_labels(
     levels: list[Level], names: I32, labels: I32, points: Rows, k: int, *, beam: int, threads: int
 ) -> tuple[I32, F32]:
-    """Rank the k best of `labels` for each point, as `FittedTree.rank` does; `names` are those of the leaves."""
+    """Rank the k best of `labels` for each point, as `FittedTree.rank` does; `names` are the labels of the leaves."""
     in_tree = min(k, len(names))
     if in_tree == 0:
         found, scores = np.empty((len(points), 0), np.int32), np.empty((len(points), 0), np.float32)

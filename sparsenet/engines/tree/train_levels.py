@@ -173,7 +173,7 @@ def _drained(arrays: list[Any]) -> Any:
         return arrays.pop()
     found = np.concatenate(arrays)
     arrays.clear()
-    release_memory()  # the arrays of a task lie between those of other kinds, and the C library would keep their room
+    release_memory()  # arrays of other kinds lie between these, so the C library would keep the room
     return found
 
 

@@ -156,7 +156,7 @@ class TreeMemory:
         return points.n_entries / max(len(points), 1)
 
     def _check(self, needed: Mapping[str, int], of_tasks: Callable[[int], int] = lambda n_tasks: 0) -> None:
-        """Announce the bytes that this process needs, and `of_tasks` those of the tasks of a machine's workers.
+        """Announce the bytes of this process, and by `of_tasks` the bytes of the tasks of a machine's workers.
 
         Only the other machine with the least memory left is announced.
         """

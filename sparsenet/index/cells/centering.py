@@ -11,7 +11,7 @@ from sparsenet.kernels.types import F32
 
 
 class Centering(NamedTuple):
-    """Split vectors and queries so that their product is that of the differences plus one number a query.
+    """Split vectors and queries so that only their differences from the center are rounded.
 
     A vector x becomes y = x - c and a column c.y / scale, where c is `center`. A query q becomes its part
     orthogonal to c and a column scale * q.c / c.c. The product of both is q.y, which is q.x - q.c.

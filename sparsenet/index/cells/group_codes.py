@@ -21,7 +21,7 @@ AT_A_TIME = 1 << 14
 class Codebook(NamedTuple):
     """The centroids of the groups, ``unit * centroids`` (g, 16, m); column c is number ``c // g`` of group ``c % g``.
 
-    The unit is a power of two. Columns beyond those of the rows are zeros.
+    The unit is a power of two. Columns that the rows lack are zeros.
     """
 
     centroids: I16

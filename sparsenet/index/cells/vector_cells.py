@@ -41,7 +41,7 @@ class VectorCells:
     Attributes
     ----------
     centering : Centering
-        What makes w = h + 1 numbers of a vector or query of h.
+        Makes w = h + 1 numbers of a vector or query of h.
     centroids : ByteRows
         Unit vectors (C, w) that choose the cells of a query.
     lengths : ndarray of shape (C,)
