@@ -18,7 +18,7 @@ from sparsenet.engines.network.model import Network
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.blend_parts import DROPPED, OF_THE_WHOLE, PARTS
 from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.loading import CLASSES, WINGS, load
+from sparsenet.estimators.loading import WINGS, class_of, load
 from sparsenet.estimators.recommender import Recommender
 from sparsenet.estimators.table import TableClassifier
 from sparsenet.estimators.text import TextClassifier
@@ -219,7 +219,7 @@ def _columns(known: Mapping[str, Any] | None) -> str:
 
 
 def _changed_settings(found: Mapping[str, Any]) -> dict[str, Any]:
-    defaults = CLASSES[found["kind"]]().get_params()
+    defaults = class_of(found["kind"])().get_params()
     settings = {name: parameters.from_json(value) for name, value in found["settings"].items()}
     # Settings of the parts of a blend are listed only if they differ.
     return {name: value for name, value in settings.items() if name not in defaults or value != defaults[name]}

@@ -21,7 +21,7 @@ from sparsenet.core.memory import in_words
 from sparsenet.data.blocks import line_blocks
 from sparsenet.data.lines import skip_blank, text_lines
 from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
-from sparsenet.estimators.loading import class_of_wing, load
+from sparsenet.estimators.loading import class_of, load
 
 KIND = "NextItem"
 #: The kinds of model in the option table, by class.
@@ -34,7 +34,7 @@ def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, An
     """Train and save a model of a stream, and return a summary for people and programs."""
     refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid})
     storage.prepare(given.model)
-    clock, model, path = Clock(), class_of_wing(KIND)(**parameters), os.fspath(given.data)
+    clock, model, path = Clock(), class_of(KIND)(**parameters), os.fspath(given.data)
     columns = columns_of(given, by_position=is_by_position(given))
     try:
         with memory_for(f"training on the stream {name_of(path)}"):

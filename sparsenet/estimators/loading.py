@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any
 
 from sparsenet import storage
-from sparsenet.estimators.blend import BlendClassifier
-from sparsenet.estimators.extreme import ExtremeClassifier
-from sparsenet.estimators.pipeline import KIND, ClassifierPipeline
-from sparsenet.estimators.recommender import Recommender
-from sparsenet.estimators.table import TableClassifier
-from sparsenet.estimators.text import TextClassifier
-from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.storage import ModelError
 from sparsenet.storage.parts import NO_MODEL, is_state
 
-Classifier: TypeAlias = ExtremeClassifier | TreeClassifier | BlendClassifier | TextClassifier | TableClassifier
-Model: TypeAlias = Classifier | Recommender
-#: Classes by the name in the manifest.
-CLASSES: dict[object, type[Model]] = {
-    kind.__name__: kind
-    for kind in (ExtremeClassifier, TreeClassifier, BlendClassifier, TextClassifier, TableClassifier, Recommender)
+#: Modules of the classes, by the name in the manifest: each is imported when a model needs it.
+CLASSES = {
+    "ExtremeClassifier": "sparsenet.estimators.extreme",
+    "TreeClassifier": "sparsenet.estimators.tree",
+    "BlendClassifier": "sparsenet.estimators.blend",
+    "TextClassifier": "sparsenet.estimators.text",
+    "TableClassifier": "sparsenet.estimators.table",
+    "Recommender": "sparsenet.estimators.recommender",
 }
-#: Packages of the optional wings' classes, by the name in the manifest: nothing imports a wing before it is needed.
+#: The same for classes of the optional wings.
 WINGS = dict.fromkeys(("NextItem", "TemporalLinkPredictor"), "sparsenet.temporal")
 
 
-def class_of_wing(kind: str) -> Any:
-    """Import an optional wing, and return its class of this name."""
-    return getattr(import_module(WINGS[kind]), kind)
+def class_of(kind: str) -> Any:
+    """Import and return the class of a kind of model."""
+    return getattr(import_module({**CLASSES, **WINGS}[kind]), kind)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -64,11 +59,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     kind = metadata.get("model")
     if is_state(metadata):
         raise ModelError(f"{path}: {NO_MODEL}")
-    if kind == KIND:
-        return ClassifierPipeline.load(path)
-    if isinstance(kind, str) and kind in WINGS:
-        return class_of_wing(kind).load(path)
-    if not isinstance(kind, str) or kind not in CLASSES:
-        *others, last = map(str, [*CLASSES, *WINGS])
+    if kind == "Pipeline":
+        return import_module("sparsenet.estimators.pipeline").ClassifierPipeline.load(path)
+    if not isinstance(kind, str) or kind not in {**CLASSES, **WINGS}:
+        *others, last = [*CLASSES, *WINGS]
         raise ModelError(f"{path}: this is a model of the kind {kind!r}, not {', '.join(others)} or {last}")
-    return CLASSES[kind].load(path)
+    return class_of(kind).load(path)

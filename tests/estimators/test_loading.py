@@ -1,5 +1,7 @@
 """`sparsenet.load`: loads any model as its class."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,7 +54,7 @@ def test_rejects_an_unknown_kind_of_model(kind: object, tmp_path: Path) -> None:
     storage.save(tmp_path / "model", {}, {} if kind is None else {"model": kind})
     with pytest.raises(ModelError) as error:
         sparsenet.load(tmp_path / "model")
-    *others, last = map(str, [*CLASSES, *WINGS])
+    *others, last = [*CLASSES, *WINGS]
     said = f"a model of the kind {kind!r}, not {', '.join(others)} or {last}"
     assert str(error.value) == f"{tmp_path / 'model'}: this is {said}"
 
@@ -93,3 +95,14 @@ def test_rejects_invalid_thread_counts(kind: type, wrong: object, tmp_path: Path
     storage.save(tmp_path / "model", arrays, metadata)
     with pytest.raises(ModelError, match="n_jobs must be None"):
         sparsenet.load(tmp_path / "model")
+
+
+def test_loading_a_tree_imports_no_other_kind_of_model(tmp_path: Path) -> None:
+    TreeClassifier(random_state=0).fit(X, Y).save(tmp_path / "model")
+    program = "import sys, sparsenet; sparsenet.load(sys.argv[1]); print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "model"], check=True, capture_output=True, text=True
+    )
+    loaded = {name.rpartition(".")[2] for name in run.stdout.split() if name.startswith("sparsenet.estimators.")}
+    assert "tree" in loaded
+    assert not loaded & {"blend", "extreme", "text", "table", "recommender", "pipeline"}
