@@ -34,7 +34,7 @@ def events(n: int, seed: int = 0, n_features: int = 0) -> dict[str, Any]:
 
 def blank(history: int = 4, widths: tuple[int, int] = (0, 0), rules: StreamRules = RULES) -> StreamArrays:
     arrays = StreamArrays.blank(history, *widths, rules=rules)
-    arrays.make_room(N_USERS, 70)
+    arrays.make_room(N_USERS, 70, N_USERS, 70)
     arrays.item_counts[:N_ITEMS] = 0
     arrays.item_features[:] = np.random.default_rng(1).normal(size=arrays.item_features.shape)
     return arrays
@@ -127,7 +127,7 @@ def test_learns_to_rank_repeats_and_successors(backend: ModuleType) -> None:
 @pytest.mark.numba_smoke
 def test_receivers_remember_who_wrote(backend: ModuleType) -> None:
     arrays = StreamArrays.blank(3)
-    arrays.make_room(5, 5)
+    arrays.make_room(5, 5, 100, 100)
     arrays.item_counts[:5] = 0
     log = {"users": np.int32([0, 1, 2, 2]), "items": np.int32([1, 2, 1, 2]), "times": np.arange(4.0)}
     log["features"] = np.zeros((4, 0), np.float32)
