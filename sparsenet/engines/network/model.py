@@ -15,7 +15,7 @@ from sparsenet.core.validation import integer
 from sparsenet.engines.network.layers import Backward, Dense, Pass, SparseInput
 from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.output import SampledOutput
-from sparsenet.kernels.types import F32, I32
+from sparsenet.kernels.types import F32, I32, I64
 from sparsenet.storage.narrow import narrow_rows, of_rows
 
 #: Maximum points per block.
@@ -195,12 +195,17 @@ class Network:
 
     def keep_narrow(self) -> None:
         """Hold rows in 8 bits that were rounded to that."""
+        for parameter, indptr in self._roundable():
+            parameter.keep_narrow(indptr)
+
+    def _roundable(self) -> Iterator[tuple[Parameter, I64 | None]]:
+        """Yield the weights that rounding changes, and their row pointers if they are sparse."""
         if self.input:
-            self.input.weight.keep_narrow()
+            yield self.input.weight, None
         if self.output.n_inputs:
-            self.output.weight.keep_narrow()
+            yield self.output.weight, None
         if self.output.wide:
-            self.output.wide.weight.keep_narrow(self.output.wide.indptr)
+            yield self.output.wide.weight, self.output.wide.indptr
 
     def drop_state(self) -> None:
         """Free all training state; further training starts with fresh optimizers."""
@@ -208,11 +213,15 @@ class Network:
             parameter.drop_state()
         self.output.drop_state()
 
-    def weights(self) -> dict[str, NDArray[np.generic]]:
-        """Return the arrays of the trained model by name, as views: floats, or 8-bit codes and their scales."""
+    def weights(self, *, recode: bool = False) -> dict[str, NDArray[np.generic]]:
+        """Return the arrays of the trained model by name, as views: floats, or 8-bit codes and their scales.
+
+        `recode` also returns codes of rows that were rounded and then read as floats.
+        """
         arrays: dict[str, NDArray[np.generic]] = {}
+        recoded = {each.name: each.coded(indptr) for each, indptr in self._roundable()} if recode else {}
         for parameter in self.parameters():
-            rows = parameter.narrow
+            rows = recoded.get(parameter.name, parameter.narrow)
             arrays |= {parameter.name: parameter.value} if rows is None else of_rows(parameter.name, rows)
         if self.output.wide:
             arrays["wide.indptr"], arrays["wide.indices"] = self.output.wide.indptr, self.output.wide.indices

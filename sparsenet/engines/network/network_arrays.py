@@ -37,7 +37,7 @@ AS_SAVED = "as it was saved"
 def pack(fitted: FittedNetwork, header: Header, *, small: bool = False) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal network; if `small`, of a nearly equal one in fewer bits."""
     common, about = pack_common(header, fitted)
-    weights: Arrays = dict(fitted.network.weights())
+    weights: Arrays = dict(fitted.network.weights(recode=True))
     return {**(narrow(rounded(weights)) if small else weights), **common}, {
         "model": KIND,
         "compact": small,

@@ -246,9 +246,14 @@ class Parameter:
 
     def keep_narrow(self, indptr: I64 | None = None) -> None:
         """Hold the weights in 8 bits if they were rounded to that; `indptr` points to the rows of sparse weights."""
-        rows = None if self.narrow is not None else NarrowRows.of(self.value, indptr)
-        if rows is not None:
+        rows = self.coded(indptr)
+        if rows is not None and self.narrow is None:
             self.adopt(rows)
+
+    def coded(self, indptr: I64 | None = None) -> NarrowRows | None:
+        """Return the weights as rows of 8 bits; None if they were not rounded to that."""
+        rows = self.narrow
+        return NarrowRows.of(self.value, indptr) if rows is None else rows
 
     def adopt(self, rows: NarrowRows) -> None:
         """Set the weights to narrow rows."""

@@ -95,6 +95,9 @@ def test_rounded_weights_are_held_in_8_bits_until_something_reads_or_sets_floats
     assert [array.nbytes for array in weight.arrays()] == [6, 4]
     np.testing.assert_array_equal(weight.value, floats)
     assert not is_narrow(weight), "training may change the floats"
+    coded = weight.coded()
+    assert coded is not None, "saving finds the codes again"
+    np.testing.assert_array_equal(coded.floats(), floats)
     weight.keep_narrow()
     weight.value = 2 * floats
     assert not is_narrow(weight)
