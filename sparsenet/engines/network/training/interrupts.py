@@ -9,14 +9,39 @@ from contextlib import contextmanager
 from types import FrameType
 
 
+class Interrupt(threading.Event):
+    """An event that is set by Ctrl-C, and by nothing else."""
+
+    def __init__(self, patience: float | None) -> None:
+        super().__init__()
+        self._timer: threading.Timer | None = None
+        if patience is not None:
+            self._timer = threading.Timer(patience, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+            self._timer.daemon = True
+
+    def set(self) -> None:
+        """Set the event; from now on, the batch has limited time to end."""
+        super().set()
+        if self._timer is not None:
+            self._timer.start()
+
+    def end_batch(self) -> None:
+        """Allow any time to what follows the batch."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+
 @contextmanager
-def deferred_interrupt() -> Iterator[threading.Event]:
+def deferred_interrupt(patience: float | None = None) -> Iterator[Interrupt]:
     """Turn the first Ctrl-C into an event that the caller checks between batches; a second one acts at once.
+
+    With `patience`, the first one also acts if the batch has not ended after so many seconds: Ctrl-C in a terminal may
+    have killed the workers that the batch waits for.
 
     The event is never set outside of the main thread, where Python delivers no signals. It is never set, either, in a
     program that ignores Ctrl-C or has a handler of its own, such as a service: that handler stays.
     """
-    event = threading.Event()
+    event = Interrupt(patience)
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if threading.current_thread() is not threading.main_thread() or not is_default:
         yield event
@@ -31,4 +56,5 @@ def deferred_interrupt() -> Iterator[threading.Event]:
     try:
         yield event
     finally:
+        event.end_batch()
         signal.signal(signal.SIGINT, before)

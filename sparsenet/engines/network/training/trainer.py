@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from sparsenet.core.batches import Batcher, Workspace
 from sparsenet.core.rows import Rows, RowSource
 from sparsenet.core.validation import integer, optional, real
+from sparsenet.core.workers import GRACE
 from sparsenet.engines.network.layers import Pass
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.optim import Parameter
@@ -23,7 +23,7 @@ from sparsenet.engines.network.training.budget import TimeBudget
 from sparsenet.engines.network.training.checkpoints import Best, Checkpoint, RunState
 from sparsenet.engines.network.training.checks import check_run
 from sparsenet.engines.network.training.fingerprint import data_of, fingerprint
-from sparsenet.engines.network.training.interrupts import deferred_interrupt
+from sparsenet.engines.network.training.interrupts import Interrupt, deferred_interrupt
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
 from sparsenet.engines.network.training.restoring import RunSize
 from sparsenet.engines.network.training.training_config import TrainingConfig
@@ -130,7 +130,7 @@ class Trainer:
         self._state, self._trial_seconds = RunState(), 0.0
         self._started, self._points = 0.0, 0
         self._classifier, self._steps_before = classifier, steps_before
-        self._interrupted, self._stopped = threading.Event(), False
+        self._interrupted, self._stopped = Interrupt(None), False
         self._checkpoint, self._shards = Checkpoint(checkpoint, network), shards
         if steps_before == 0:
             for parameter in network.parameters():
@@ -146,18 +146,21 @@ class Trainer:
         """
         self._started = time.perf_counter()
         self._budget.start()
+        patience = None if self._shards is None else GRACE
         # Overflow makes the loss non-finite, which raises an error; NumPy's warnings would only precede it.
-        with deferred_interrupt() as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
+        with deferred_interrupt(patience) as self._interrupted, np.errstate(over="ignore", invalid="ignore"):
             if self._validation and self._budget.is_limited():
                 self._budget.reserve(self._validation.takes(self.network, self.config.threads))
             try:
                 while self._state.epoch < self.epochs and not self._is_done():
                     self._train_epoch()
+                self._interrupted.end_batch()
                 self._gather()
                 if self._state.best.weights:
                     self.network.set_weights(self._state.best.weights)
                 self._rescale_scores()
             except _Stop:
+                self._interrupted.end_batch()
                 self._save()
                 self._gather()
                 raise KeyboardInterrupt from None
