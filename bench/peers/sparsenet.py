@@ -30,7 +30,7 @@ class Sparsenet:
             unchanged = {fit_blend: ("rounded_neighbors", "round_network"), train_levels: ("to_bfloat16",)}
             for module, names in unchanged.items():
                 for name in names:
-                    setattr(module, name, lambda part: part)
+                    setattr(module, name, lambda part, *rest: part)
 
     def read(self) -> None:
         text = self.job.data / "train.txt"
