@@ -26,7 +26,7 @@ class Interrupt(threading.Event):
             self._timer.start()
 
     def end_batch(self) -> None:
-        """Allow any time to what follows the batch."""
+        """Allow any time after the end of the batch."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -35,8 +35,8 @@ class Interrupt(threading.Event):
 def deferred_interrupt(patience: float | None = None) -> Iterator[Interrupt]:
     """Turn the first Ctrl-C into an event that the caller checks between batches; a second one acts at once.
 
-    With `patience`, the first one also acts if the batch has not ended after so many seconds: Ctrl-C in a terminal may
-    have killed the workers that the batch waits for.
+    With `patience`, the first one also acts if the batch takes more than this number of seconds to end: Ctrl-C in a
+    terminal may have killed the workers that the batch waits for.
 
     The event is never set outside of the main thread, where Python delivers no signals. It is never set, either, in a
     program that ignores Ctrl-C or has a handler of its own, such as a service: that handler stays.
