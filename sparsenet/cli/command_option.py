@@ -34,6 +34,18 @@ NOUNS = {
     "links": "link predictor",
     "table": "model of a table",
 }
+#: Reasons why options have no effect on some kinds of model.
+NOT_FOR_POINTS = {"points": "applies to tables of text, and sparse points have no columns: leave it out"}
+BESIDE = {"text": "text labels are in the same file, in a column or in __label__ words"}
+NOT_COMPACT = {
+    "text": "use sparsenet compress to make a text model smaller",
+    "tree": "the weights of a tree already have 8 bits",
+}
+NO_CACHE = {
+    "table": "a table stays in memory: leave it out, or train on numbers as sparse points",
+    "log": "a log stays in memory: leave it out, or use --method next-item, which keeps no log",
+    "stream": "a stream is read once and not kept: leave it out",
+}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,11 @@ from typing import Any
 
 from sparsenet.cli import option_values as check
 from sparsenet.cli.command_option import (
+    BESIDE,
     EVERY,
+    NO_CACHE,
+    NOT_COMPACT,
+    NOT_FOR_POINTS,
     NOT_OF_STREAMS,
     NOUNS,
     OF_BLENDS,
@@ -37,9 +41,6 @@ TEXT = "Raw text (--method linear, network, blend or auto)"
 NETWORKS = "Network of sparse points (--method network or blend)"
 TREES = "Tree and blend (--method tree or blend)"
 MACHINE = "Machine and time"
-
-NOT_FOR_POINTS = {"points": "applies to tables of text, and sparse points have no columns: leave it out"}
-BESIDE = {"text": "text labels are in the same file, in a column or in __label__ words"}
 
 
 def options_of(command: str) -> list[CommandOption]:
@@ -335,8 +336,8 @@ def table() -> tuple[CommandOption, ...]:
         ),
         number(
             "patience", 1, MAX_INT, "Stop after N epochs without a better P@1. Needs --valid; not in a blend.",
-            shown="never",
-            sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS, kinds=frozenset({"network"}),
+            shown="never", sets="patience", needs_valid="to measure each epoch on", panel=NETWORKS,
+            kinds=frozenset({"network"}),
         ),
         flag(
             "checkpoint", "Save the state of training in MODEL.checkpoint for --resume: epochs of a network, also on "
@@ -349,11 +350,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         flag(
             "compact", "Save a network in 8 bits, in a quarter of the space.", default=False, panel=NETWORKS,
-            kinds=OF_NETWORKS | OF_BLENDS,
-            refusals={
-                "text": "use sparsenet compress to make a text model smaller",
-                "tree": "the weights of a tree already have 8 bits",
-            },
+            kinds=OF_NETWORKS | OF_BLENDS, refusals=NOT_COMPACT,
         ),
         # --- trees and blends ---
         flag(
@@ -392,13 +389,7 @@ def table() -> tuple[CommandOption, ...]:
         ),
         path(
             "cache", "DIR", "Store sparse points, or the features of texts, there, and train from there. They may "
-            "exceed memory, and further trainings on the same file reuse them.", panel=MACHINE,
-            kinds=OF_POINTS | OF_TEXT,
-            refusals={
-                "table": "a table stays in memory: leave it out, or train on numbers as sparse points",
-                "log": "a log stays in memory: leave it out, or use --method next-item, which keeps no log",
-                "stream": "a stream is read once and not kept: leave it out",
-            },
+            "exceed memory, and further trainings on the same file reuse them.", panel=MACHINE, refusals=NO_CACHE,
         ),
         flag(
             "progress", "Show progress on stderr: a bar on a terminal, otherwise a line every ten seconds.",

@@ -36,6 +36,22 @@ _LAST = struct.Struct(f"<QQL{len(END)}s")
 BLOCK_ROWS, BLOCK_ENTRIES = 4096, 1 << 20
 
 
+def check_cache(cache: Any) -> None:
+    """Refuse what is not the path of a folder."""
+    if not isinstance(cache, str | os.PathLike):
+        raise ValueError(f"cache must be the path of a folder, got {cache!r}: it is created if it is missing")
+
+
+def cache_folder(cache: str | os.PathLike[str]) -> Path:
+    """Return the folder of a cache, which is created if it is missing."""
+    check_cache(cache)
+    folder = Path(cache)
+    if folder.exists() and not folder.is_dir():
+        raise DataError(os.fspath(folder), None, "is a file, and the cache must be a folder: name another one")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 class PointWriter:
     """Write a `StoredPoints` block by block; it gets its name in `finish`, and leaves nothing behind if that fails.
 
@@ -45,18 +61,12 @@ class PointWriter:
     def __init__(self, path: Path, *, temporary: bool = False) -> None:
         self.path, self._part = path, None if temporary else path.with_name(path.name + ".part")
         with self._naming_errors():
-            self._make_folder()
+            cache_folder(path.parent)
             self._file = self._unnamed() if self._part is None else self._locked(self._part)
             self._file.write(START)
         self._rows: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._blocks: list[tuple[int, int, int, int]] = []
         self.n_nonzero, self.lowest, self.crc, self._is_done = 0, 0.0, 0, False
-
-    def _make_folder(self) -> None:
-        folder = self.path.parent
-        if folder.exists() and not folder.is_dir():
-            raise DataError(os.fspath(folder), None, "is a file, and the cache must be a folder: name another one")
-        folder.mkdir(parents=True, exist_ok=True)
 
     def _unnamed(self) -> IO[bytes]:
         return tempfile.TemporaryFile(dir=self.path.parent)  # closed by __exit__

@@ -18,7 +18,7 @@ from sparsenet.data.errors import DataError
 from sparsenet.data.formats import is_npz, text_format
 from sparsenet.data.numpy_files import mapped_array
 from sparsenet.data.point_cache import FEATURE_NAMES, stored_batches, stored_matrix, stored_text
-from sparsenet.data.point_file import StoredPoints
+from sparsenet.data.point_file import StoredPoints, check_cache
 from sparsenet.features.targets import Target, joined_labels
 
 #: The suffix of a NumPy array, which is mapped into memory.
@@ -53,8 +53,7 @@ def refuse_cache(cache: Any, what: str, instead: str) -> None:
 
 
 def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool | None) -> tuple[Any, Any]:
-    if not isinstance(cache, str | os.PathLike):
-        raise ValueError(f"cache must be the path of a folder, got {cache!r}: it is created if it is missing")
+    check_cache(cache)
     if is_source(X):
         if isinstance(X, str | os.PathLike) and _is_sparse_text(X):
             return _with_labels(X, y, stored_text(os.fspath(X), cache, verbose))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, pointers_of
 from sparsenet.core.scratch import Scratch
 from sparsenet.engines.network.optim import Parameter
 from sparsenet.engines.network.output import SampledOutput
@@ -192,7 +192,7 @@ def _joined(rows: I64, pieces: Sequence[tuple[LabelRecords, I64]]) -> LabelRecor
     first, begins = pieces[0][0], np.cumsum([0, *(len(own) for _, own in pieces)]).tolist()
     dense = tuple(np.empty((len(rows), *array.shape[1:]), array.dtype) for array in first.dense)
     lengths = [records.indptr[own + 1] - records.indptr[own] for records, own in pieces]
-    indptr = np.append(0, np.cumsum(np.concatenate(lengths)))
+    indptr = pointers_of(np.concatenate(lengths))
     indices = np.empty(indptr[-1], np.int32)
     sparse = tuple(np.empty(indptr[-1], np.float32) for _ in first.sparse)
     for (records, own), begin, end in zip(pieces, begins, begins[1:], strict=False):

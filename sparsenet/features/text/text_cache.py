@@ -18,7 +18,7 @@ from sparsenet.core.rows import Rows, pointers_of
 from sparsenet.core.spilling import Spill
 from sparsenet.data import DataError
 from sparsenet.data.point_cache import fingerprint, length_of, pair_of
-from sparsenet.data.point_file import DiskErrors
+from sparsenet.data.point_file import DiskErrors, cache_folder
 from sparsenet.features.targets import Target, joined_labels
 from sparsenet.features.text.corpus import Corpus, features_again
 from sparsenet.features.text.feature_options import FeatureOptions
@@ -56,7 +56,7 @@ class TextCache:
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             raise DataError(path, None, "is not a file that can be read again, so it has no cache: leave out cache")
         vectors = None if options.vectors is None else _checksum(options.vectors)
-        return cls(made_folder(folder), path, repr((file, replace(options, vectors=None), vectors)))
+        return cls(cache_folder(folder), path, repr((file, replace(options, vectors=None), vectors)))
 
     def kept(self, what: str, make: Callable[[], Kept], use: Callable[[Arrays, dict[str, Any]], T]) -> T:
         """Apply `use` to the arrays and metadata of a directory; make them first if it does not exist."""
@@ -80,16 +80,6 @@ class TextCache:
         raise DataError(self.path, None, problem)
 
 
-def made_folder(folder: Any) -> Path:
-    """Return the folder of a cache, which is created if it is missing."""
-    if not isinstance(folder, str | os.PathLike):
-        raise ValueError(f"cache must be the path of a folder, got {folder!r}: it is created if it is missing")
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise DataError(os.fspath(folder), None, "is a file, and the cache must be a folder: name another one")
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    return Path(folder)
-
-
 def is_stream(X: Any) -> bool:
     """Return whether X is an iterable of batches of texts."""
     return isinstance(X, Iterator) or (isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], tuple))
@@ -99,7 +89,7 @@ def streamed_corpus(
     batches: Iterable[Any], folder: Any, options: FeatureOptions, threads: int, memory_limit: int | None = None
 ) -> Corpus:
     """Extract the features of a stream of pairs (texts, labels). The texts go to a file without a name."""
-    place = made_folder(folder)
+    place = cache_folder(folder)
     sizes, labels, view = [np.empty(0, np.int64)], [], options.vectors
     within = Spill.within(memory_limit, place)
     with Spill(0, place, "texts").growing(np.uint8) as texts, within.growing(np.float32) as vectors:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +10,11 @@ from numpy.typing import NDArray
 from sparsenet.kernels.numba.numba_common import checked, jit, parallel_for
 from sparsenet.kernels.numba.numba_heap import make_heap, replace_worst
 from sparsenet.kernels.types import F32, I8, I16, I32, I64, U8
+
+#: Centroids and their scales, starts, codebook, unit and blocks, as the kernels take them.
+Cells = tuple[I8, F32, I64, I16, np.float32, U8]
+#: The numbers of cells to scan, of candidates and of results.
+Limits = tuple[int, int, int]
 
 
 @checked(
@@ -48,8 +52,8 @@ def search_cells(
     """See `sparsenet/_core.pyi`."""
     cells = (centroids, centroid_scales, starts, codebook, np.float32(unit), blocks)
     limits = _limits(cells, n_probes, n_candidates, out_labels, "out_labels")
-    outputs = (*limits, out_labels, out_scores, out_scanned)
-    parallel_for(_search, len(queries), threads, queries, *cells, labels, weight, bias, *outputs)
+    outputs = out_labels, out_scores, out_scanned
+    parallel_for(_search, len(queries), threads, queries, cells, labels, weight, bias, limits, *outputs)
 
 
 @checked(
@@ -87,12 +91,12 @@ def nearest_in_cells(
     """See `sparsenet/_core.pyi`."""
     cells = (centroids, centroid_scales, starts, codebook, np.float32(unit), blocks)
     limits = _limits(cells, n_probes, n_candidates, out_positions, "out_positions")
-    outputs = (*limits, out_positions, out_scores, out_scanned)
-    parallel_for(_nearest, len(queries), threads, queries, *cells, lengths, codes, scales, *outputs)
+    outputs = out_positions, out_scores, out_scanned
+    parallel_for(_nearest, len(queries), threads, queries, cells, lengths, codes, scales, limits, *outputs)
 
 
-def _limits(cells: tuple[Any, ...], n_probes: int, n_candidates: int, out: I32, name: str) -> tuple[int, int]:
-    """Check what both searches share; return the numbers of cells and of candidates."""
+def _limits(cells: Cells, n_probes: int, n_candidates: int, out: I32, name: str) -> tuple[int, int, int]:
+    """Check what both searches share; return the numbers of cells, candidates and results."""
     centroids, _, starts, codebook, _, blocks = cells
     if len(blocks) != (starts[-1] + 31) // 32:
         raise ValueError(f"blocks must be {(starts[-1] + 31) // 32} of 32 entries, got {len(blocks)}")
@@ -106,7 +110,7 @@ def _limits(cells: tuple[Any, ...], n_probes: int, n_candidates: int, out: I32, 
         raise ValueError(f"n_probes must be at least 1, got {n_probes}")
     if not out.shape[1] <= n_candidates < 2**31:
         raise ValueError(f"n_candidates must be from {out.shape[1]} to {2**31 - 1}, got {n_candidates}")
-    return min(n_probes, len(centroids)), n_candidates
+    return min(n_probes, len(centroids)), n_candidates, out.shape[1]
 
 
 @jit
@@ -114,28 +118,20 @@ def _search(
     first: int,
     last: int,
     queries: F32,
-    centroids: I8,
-    centroid_scales: F32,
-    starts: I64,
-    codebook: I16,
-    unit: np.float32,
-    blocks: U8,
+    cells: Cells,
     labels: I32,
     weight: F32,
     bias: F32,
-    n_probes: int,
-    n_candidates: int,
+    limits: Limits,
     out_labels: I32,
     out_scores: F32,
     out_scanned: I64,
 ) -> None:
     is_found, rounded = np.zeros(bias.size, np.bool_), np.empty(queries.shape[1], np.int16)
-    cell_scores, no_lengths = np.empty(len(centroids), np.float32), np.zeros(len(centroids), np.float32)
-    cells = (centroids, centroid_scales, no_lengths, starts, codebook, unit, blocks, labels)
-    limits = (n_probes, n_candidates, out_labels.shape[1])
+    cell_scores, no_lengths = np.empty(len(cells[0]), np.float32), np.zeros(len(cells[0]), np.float32)
     for i in range(first, last):
         factor = _round(queries[i], rounded)
-        found, out_scanned[i] = _collect(rounded, factor, cells, limits, cell_scores, is_found)
+        found, out_scanned[i] = _collect(rounded, factor, cells, no_lengths, labels, limits, cell_scores, is_found)
         exact = np.empty(found.size, np.float32)
         for c in range(found.size):
             total = np.float32(0)
@@ -153,28 +149,21 @@ def _nearest(
     first: int,
     last: int,
     queries: F32,
-    centroids: I8,
-    centroid_scales: F32,
-    starts: I64,
-    codebook: I16,
-    unit: np.float32,
-    blocks: U8,
+    cells: Cells,
     lengths: F32,
     codes: I8,
     scales: F32,
-    n_probes: int,
-    n_candidates: int,
+    limits: Limits,
     out_positions: I32,
     out_scores: F32,
     out_scanned: I64,
 ) -> None:
     is_found, rounded = np.zeros(scales.size, np.bool_), np.empty(queries.shape[1], np.int16)
-    cell_scores, positions = np.empty(len(centroids), np.float32), np.arange(scales.size).astype(np.int32)
-    cells = (centroids, centroid_scales, lengths, starts, codebook, unit, blocks, positions)
-    limits = (n_probes, n_candidates, out_positions.shape[1])
+    cell_scores, positions = np.empty(len(cells[0]), np.float32), np.arange(scales.size).astype(np.int32)
+    starts = cells[2]
     for i in range(first, last):
         factor = _round(queries[i], rounded)
-        found, out_scanned[i] = _collect(rounded, factor, cells, limits, cell_scores, is_found)
+        found, out_scanned[i] = _collect(rounded, factor, cells, lengths, positions, limits, cell_scores, is_found)
         scores = np.empty(found.size, np.float32)
         for c in range(found.size):
             at = found[c]
@@ -188,13 +177,15 @@ def _nearest(
 def _collect(
     rounded: I16,
     factor: np.float32,
-    cells: tuple[I8, F32, F32, I64, I16, np.float32, U8, I32],
-    limits: tuple[int, int, int],
+    cells: Cells,
+    lengths: F32,
+    labels: I32,
+    limits: Limits,
     cell_scores: F32,
     is_found: NDArray[np.bool_],
 ) -> tuple[I32, int]:
     """Return the labels to score exactly, ascending, and the number of entries in the cells."""
-    centroids, centroid_scales, lengths, starts, codebook, unit, blocks, labels = cells
+    centroids, centroid_scales, starts, codebook, unit, blocks = cells
     wanted, n_candidates, k = limits
     order = _order_cells(rounded, factor, centroids, centroid_scales, cell_scores)
     bases = lengths * cell_scores
