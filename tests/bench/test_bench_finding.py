@@ -5,7 +5,7 @@ import argparse
 import numpy as np
 import pytest
 
-from bench import finding
+from bench import finding, finding_network
 from bench.finding_sets import planted
 
 OURS = ["exact", "cells", "cells-supervised", "cells-of-inputs-supervised", "tables", "tables-supervised"]
@@ -51,3 +51,12 @@ def test_measures_each_of_our_systems(tmp_path, kind):
     assert runs["exact"]["P@1"] == runs["cells"]["exact_P@1"]
     assert all(runs[name]["recall"] >= 0.6 for name in OURS)
     assert finding.markdown(report).count("\n| cells") == (6 if kind == "planted" else 3)
+
+
+def test_compares_predictors_of_a_trained_network(tmp_path):
+    sizes = {"labels": 200, "width": 16, "points": 50, "k": 1, "threads": 1}
+    report = finding_network.measure(argparse.Namespace(**sizes, recall=0.9, out=tmp_path / "found.json"))
+    exact, cells, _ = report["runs"]
+    assert exact["recall"] == 1
+    assert abs(cells["P@1"] - exact["P@1"]) < 20
+    assert "| cells, supervised |" in finding_network.markdown(report)
