@@ -7,6 +7,7 @@ import pytest
 
 from sparsenet.index.cells import CellIndex, CellsConfig, spherical_kmeans
 from sparsenet.index.cells import cell_index as module
+from sparsenet.index.cells.group_codes import Codebook
 from sparsenet.index.exact import exact_topk
 from sparsenet.index.vector_index import Examples, calibrate, share_found
 
@@ -82,6 +83,32 @@ def test_updated_rows_are_found_like_after_a_rebuild():
     assert index.topk(weight[rows], weight, bias, 1, 1)[0][:, 0].tolist() == rows.tolist()
     labels, _ = index.topk(QUERIES, weight, bias, 5, index.max_effort)
     np.testing.assert_array_equal(labels, exact_topk(QUERIES, weight, bias, 5, 1)[0])
+
+
+def test_update_codes_changed_rows_alone(monkeypatch):
+    examples = Examples(QUERIES, np.arange(len(QUERIES) + 1), np.arange(len(QUERIES), dtype=np.int32))
+    index, other, coded, codes = built(examples), built(examples), [], Codebook.codes
+    weight, bias, rows = (
+        np.concatenate((WEIGHT, 2 * WEIGHT[:2])),
+        np.append(BIAS, [9, 9]).astype(np.float32),
+        [7, 500, 3],
+    )
+    weight[rows] = -weight[rows]
+    rows = np.array([*rows, N_LABELS, N_LABELS + 1])
+
+    def counted(self, given):
+        coded.append(given)
+        return codes(self, given)
+
+    monkeypatch.setattr(Codebook, "codes", counted)
+    index.update(weight, bias, rows)
+    seen = np.bincount(examples.labels, minlength=len(weight))
+    assert {row.tobytes() for row in np.concatenate(coded)} == {
+        row.tobytes() for row in np.column_stack((weight, bias))[rows]
+    }
+    assert len(rows) <= sum(map(len, coded)) <= len(rows) + seen[rows].sum()
+    other.update(weight, bias, np.arange(len(weight)))
+    assert index._codes.blocks.tobytes() == other._codes.blocks.tobytes()
 
 
 def test_new_labels_are_inserted():

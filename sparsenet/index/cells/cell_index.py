@@ -98,10 +98,11 @@ class CellIndex:
         self._seen = np.empty(0, np.int64) if examples is None else self._pairs_of(examples)
         coded = np.random.default_rng(config.seed).permutation(n_labels)[: config.n_coded]
         self._codebook = Codebook.learn(_with_bias(weight, bias, coded))
-        self._list(weight, bias)
+        self._codes = GroupCodes.empty(self._codebook, 0)
+        self._list(weight, bias, np.full(n_labels, -1))
 
     def update(self, weight: F32, bias: F32, rows: I32 | I64) -> None:
-        """List changed `rows` anew; rows beyond the old number of labels are new labels."""
+        """List changed `rows` anew, and code only these; rows beyond the old number of labels are new labels."""
         n_labels, n_old = len(weight), len(self._cells)
         changed = np.zeros(n_labels, np.bool_)
         changed[rows] = True
@@ -110,7 +111,10 @@ class CellIndex:
         rows = np.flatnonzero(changed)
         self._cells = np.concatenate((self._cells, np.zeros(n_labels - n_old, np.int32)))
         self._cells[rows] = nearest_cells(weight[rows], self._centroids, self.threads)[0]
-        self._list(weight, bias)
+        places = np.full(n_labels, -1)
+        places[self._labels] = np.arange(len(self._labels))
+        places[rows] = -1
+        self._list(weight, bias, places)
 
     def topk(self, queries: F32, weight: F32, bias: F32, k: int, effort: int, threads: int = 0) -> tuple[I32, F32]:
         """Return the k best labels of each query among those in `effort` cells, and their exact scores, best first.
@@ -168,16 +172,21 @@ class CellIndex:
         cells = nearest_cells(examples.inputs, self._centroids, self.threads)[0].astype(np.int64)
         return np.unique(np.repeat(cells, np.diff(examples.indptr)) << 32 | examples.labels)
 
-    def _list(self, weight: F32, bias: F32) -> None:
-        """Write the entries of all cells."""
+    def _list(self, weight: F32, bias: F32, places: I64) -> None:
+        """Write the entries of all cells; label l keeps the code of the old entry ``places[l]``, unless that is -1."""
         own = self._cells.astype(np.int64) << 32 | np.arange(len(self._cells))
         pairs = np.unique(np.concatenate((own, self._seen))) if len(self._seen) else np.sort(own)
         self._starts = np.searchsorted(pairs, np.arange(self.max_effort + 1) << 32)
         self._labels = (pairs & 0xFFFFFFFF).astype(np.int32)
         del own, pairs
-        self._codes = GroupCodes.empty(self._codebook, len(self._labels))
+        old, self._codes = self._codes, GroupCodes.empty(self._codebook, len(self._labels))
         for start in range(0, len(self._labels), AT_A_TIME):
-            self._codes.write(start, _with_bias(weight, bias, self._labels[start : start + AT_A_TIME]))
+            labels = self._labels[start : start + AT_A_TIME]
+            at = places[labels]
+            codes, is_kept = np.empty((len(self._codebook.centroids), len(labels)), np.uint8), at >= 0
+            codes[:, is_kept] = old.take(at[is_kept])
+            codes[:, ~is_kept] = self._codebook.codes(_with_bias(weight, bias, labels[~is_kept]))
+            self._codes.put(start, codes)
 
     def _check_memory(self, weight: F32, examples: Examples | None) -> None:
         (n_labels, width), n_listed = weight.shape, 0 if examples is None else len(examples.labels)

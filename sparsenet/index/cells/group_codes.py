@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsenet.kernels.types import F32, I16, U8
+from sparsenet.kernels.types import F32, I16, I64, U8
 
 #: Centroids of a group, and rows of a block.
 N_CODES, BLOCK_ROWS = 16, 32
@@ -64,13 +64,21 @@ class GroupCodes(NamedTuple):
         return cls(codebook, np.empty((-(-n // BLOCK_ROWS), len(codebook.centroids), N_CODES), np.uint8))
 
     def write(self, start: int, rows: F32) -> None:
-        """Code rows from a position on, a multiple of 32; other rows of their blocks are lost."""
+        """Code rows and put them from a position on, a multiple of 32; other rows of their blocks are lost."""
         for first in range(0, len(rows), AT_A_TIME):
-            codes = self.codebook.codes(rows[first : first + AT_A_TIME])
-            codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % BLOCK_ROWS)))
-            halves = codes.reshape(len(codes), -1, 2, N_CODES).transpose(1, 0, 2, 3)
-            at = (start + first) // BLOCK_ROWS
-            self.blocks[at : at + len(halves)] = halves[:, :, 0] | halves[:, :, 1] << 4
+            self.put(start + first, self.codebook.codes(rows[first : first + AT_A_TIME]))
+
+    def put(self, start: int, codes: U8) -> None:
+        """Put codes (g, n) from a position on, a multiple of 32; other rows of their blocks are lost."""
+        codes = np.pad(codes, ((0, 0), (0, -codes.shape[1] % BLOCK_ROWS)))
+        halves = codes.reshape(len(codes), -1, 2, N_CODES).transpose(1, 0, 2, 3)
+        at = start // BLOCK_ROWS
+        self.blocks[at : at + len(halves)] = halves[:, :, 0] | halves[:, :, 1] << 4
+
+    def take(self, at: I64) -> U8:
+        """Return the codes of the rows at positions `at`, (g, n)."""
+        pairs = self.blocks[at // BLOCK_ROWS, :, at % N_CODES]
+        return (pairs >> (at % BLOCK_ROWS // N_CODES * 4).astype(np.uint8)[:, None] & 15).T
 
     @property
     def nbytes(self) -> int:
