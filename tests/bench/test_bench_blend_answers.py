@@ -32,5 +32,17 @@ def test_shows_means_of_precision_and_medians_of_the_rest(result, capsys):
     assert rows[1] == "| some | `BlendClassifier` |" + " |" * 6, "a failed run leaves its cells empty"
 
 
+def test_shows_the_paired_change_by_rounding(result, capsys):
+    report = json.loads(result.read_text())
+    for system, shares in (("sparsenet-light", (0.5, 0.6)), ("sparsenet-light-floats", (0.501, 0.603))):
+        for seed, share in enumerate(shares):
+            scores = dict.fromkeys(blend_answers.RANKS, share)
+            report["runs"].append({"data": "some", "system": system, "seed": seed, **RUN, "scores": scores})
+    result.write_text(json.dumps(report))
+    blend_answers.main(["--show", str(result)])
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row.startswith('| some | `BlendClassifier(network="drop")` | 2 | -0.200 ± 0.100 |')
+
+
 def test_compares_systems_that_exist():
     assert set(blend_answers.NAMES) <= set(SYSTEMS)
