@@ -1,13 +1,14 @@
 """Points on disk against points in memory: CPU time, peak memory and equality of a tree, a network and a blend.
 
     python -m bench.beyond_memory [--points 500000] [--labels 50000] [--models tree,network,blend] [--memory-limit 2GB]
-                                  [--ways disk,memory] [--threads 1] [--seed 0] [--kill SECONDS] [--data DIR]
-                                  [--out FILE]
+                                  [--ways disk,memory] [--sizes FILE] [--threads 1] [--seed 0] [--kill SECONDS]
+                                  [--data DIR] [--out FILE]
 
 The points are `bench.planted` ones, saved as arrays that are mapped into memory. Each model is trained twice, each time
-in a process of its own: with ``cache=``, and from matrices in memory with the sizes that the first run chose. The
-network trains one epoch, and the blend consists of a tree and neighbors. Peak memory includes Python and its libraries.
-Training from disk keeps a checkpoint; with --kill it is killed once, and goes on from there.
+in a process of its own: with ``cache=``, and from matrices in memory with the sizes that the first run chose. With
+``--ways memory``, --sizes names the result of the run from disk. The network trains one epoch, and the blend consists
+of a tree and neighbors. Peak memory includes Python and its libraries. Training from disk keeps a checkpoint; with
+--kill it is killed once, and goes on from there.
 """
 
 from __future__ import annotations
@@ -153,6 +154,11 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     return {**found, "model_mb": sum(array.nbytes for array in arrays.values()) / 1e6, "digest": digest.hexdigest()}
 
 
+def sizes_of(report: dict[str, Any]) -> dict[str, dict[str, int]]:
+    """Return the sizes that each model chose from disk."""
+    return {run["model"]: run.get("sizes", {}) for run in report["runs"] if run["from"] == "disk"}
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Save the points, train each model from disk and from memory, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -160,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--labels", type=int, default=50_000)
     parser.add_argument("--models", default="tree,network")
     parser.add_argument("--ways", default="disk,memory", help="disk alone for points that memory cannot hold")
+    parser.add_argument("--sizes", type=Path, help="a result from disk, whose sizes a network in memory takes")
     parser.add_argument("--memory-limit", default="2GB", help="the limit of each model from disk")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
@@ -173,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     use_cpus(options.threads)
     shape = Shape(points=options.points, labels=options.labels, test_points=5000)
     report = head(threads=options.threads)
+    known = {} if options.sizes is None else sizes_of(json.loads(options.sizes.read_text()))
     with ExitStack() as stack:
         folder = options.data or stack.enter_context(tempfile.TemporaryDirectory(prefix="sparsenet-bench-"))
         if not (Path(folder) / "shape.json").exists():
@@ -180,16 +188,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in options.models.split(","):
             job = {"data": folder, "seed": options.seed, "model": name, "memory_limit": options.memory_limit}
             how: dict[str, Any] = {"threads": options.threads, "limit": options.limit}
-            on_disk = {**job, "cached": True, "sizes": {}}
-            if options.kill:
-                in_child("bench.beyond_memory", on_disk, **{**how, "limit": options.kill})
-            disk = in_child("bench.beyond_memory", on_disk, **how)
-            for state in Path(folder).glob(f"checkpoint-{name}*"):
-                shutil.rmtree(state)
-            runs = {"disk": disk}
+            runs, sizes = {}, known.get(name, {})
+            if "disk" in options.ways:
+                on_disk = {**job, "cached": True, "sizes": {}}
+                if options.kill:
+                    in_child("bench.beyond_memory", on_disk, **{**how, "limit": options.kill})
+                runs["disk"] = in_child("bench.beyond_memory", on_disk, **how)
+                sizes = runs["disk"].get("sizes", {})
+                for state in Path(folder).glob(f"checkpoint-{name}*"):
+                    shutil.rmtree(state)
             if "memory" in options.ways:
-                sizes = {**job, "memory_limit": None, "cached": False, "sizes": disk.get("sizes", {})}
-                runs["memory"] = in_child("bench.beyond_memory", sizes, **how)
+                in_memory = {**job, "memory_limit": None, "cached": False, "sizes": sizes}
+                runs["memory"] = in_child("bench.beyond_memory", in_memory, **how)
             for way, run in runs.items():
                 about = {"model": name, "points": options.points, "labels": options.labels, "from": way}
                 report["runs"].append({**about, **run})

@@ -110,7 +110,8 @@ def opened(name: str, n: int) -> Iterator[Executor | Callable[[], Executor]]:
 
         from sparsenet.distributed import RayExecutor
 
-        ray.init(num_cpus=n, include_dashboard=False, log_to_driver=False, logging_level="error")
+        how = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+        ray.init(num_cpus=n, object_store_memory=100 << 20, **how)
         yield RayExecutor()
         ray.shutdown()
     else:

@@ -34,6 +34,10 @@ _groups: set[tuple[str, str]] = set()
 class Scratch(Protocol):
     """A place for arrays by name."""
 
+    @property
+    def folder(self) -> str | None:
+        """The folder of the arrays; None in memory."""
+
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Keep the arrays under a name."""
 
@@ -55,6 +59,8 @@ class Scratch(Protocol):
 
 class MemoryScratch:
     """Arrays in the memory of this process; they are not copied."""
+
+    folder = None
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[NDArray[Any], ...]] = {}

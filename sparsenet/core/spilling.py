@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any, Literal, Self
 
 import numpy as np
@@ -20,6 +21,8 @@ from sparsenet.core.rows import RowSource
 
 #: One array may take 1 / SHARE of the memory; at most eight large ones exist at a time.
 SHARE = 16
+#: The usual contents of the arrays, for errors.
+TEXTS = "features of the texts"
 
 
 @dataclass(frozen=True)
@@ -37,17 +40,23 @@ class Spill:
 
     max_bytes: int
     folder: str | os.PathLike[str] | None = None
-    purpose: str = "features of the texts"
+    purpose: str = TEXTS
 
     @classmethod
-    def within(cls, memory_limit: int | None, folder: str | os.PathLike[str] | None = None) -> Spill:
+    def within(
+        cls, memory_limit: int | None, folder: str | os.PathLike[str] | None = None, purpose: str = TEXTS
+    ) -> Spill:
         """Set the limit of an array by `memory_limit`, by default by the available memory."""
-        return cls((available_memory() if memory_limit is None else memory_limit) // SHARE, folder)
+        return cls((available_memory() if memory_limit is None else memory_limit) // SHARE, folder, purpose)
 
     @classmethod
     def beside(cls, rows: RowSource, purpose: str) -> Spill:
         """Put arrays into files next to rows on disk, and into memory if the rows are there."""
         return cls(sys.maxsize if rows.folder is None else 0, rows.folder, purpose)
+
+    def for_size(self, n_bytes: int) -> Spill:
+        """Return a `Spill` for arrays of this size that are made in parts: all in memory, or all in files."""
+        return replace(self, max_bytes=sys.maxsize if n_bytes <= self.max_bytes else 0)
 
     def empty(self, n: int, dtype: DTypeLike) -> NDArray[Any]:
         """Return an uninitialised array of `n` numbers."""
@@ -73,9 +82,9 @@ class Spill:
             yield
         except OSError as error:
             problem = f"{error.strerror or error}: {self.purpose} take {in_words(n_bytes)} or more in temporary files"
-            advice = f"of the folder {tempfile.gettempdir()}; let TMPDIR name one with more room, or raise memory_limit"
+            advice = f"of the folder {tempfile.gettempdir()}; let TMPDIR name another one, or raise memory_limit"
             if self.folder is not None:
-                advice = f"of the cache folder {self.folder}; make room there, or name another folder"
+                advice = f"of the cache folder {self.folder}; {remedy(error)}"
             raise OSError(error.errno, f"{problem} {advice}") from error
 
 
@@ -122,6 +131,12 @@ class SpillingArray:
         with self._spill.naming_errors(self._size * self._dtype.itemsize), self._file as file:
             file.flush()
             return _mapped(file, self._dtype, self._size, "r")
+
+
+def remedy(error: OSError) -> str:
+    """Return what helps if a folder cannot be written, for the end of a message."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return "make room there, or name another folder" if is_full else "name another folder"
 
 
 def _allocate(file: IO[bytes], n_bytes: int) -> None:

@@ -270,19 +270,22 @@ class _Tasks:
         self._check_sendable(at)
         again = [at]
         if isinstance(lost, BrokenExecutor):
-            again += self.unfinished.values()
+            again = sorted([at, *self.unfinished.values()])
             self.unfinished.clear()
             self._ended = queue.SimpleQueue()
-        self._losses.update(again)
-        worst, losses = self._losses.most_common(1)[0]
+        ran = again[: self._pool.n_workers]  # the others waited
+        self._losses.update(ran)
+        losses = max(self._losses[task] for task in ran)
         if losses > MAX_RESENDS:
+            first, *others = [self._named(task) for task in ran if self._losses[task] == losses]
+            among = f" or of one of {len(others)} tasks that ran at the same times" if others else ""
             raise RuntimeError(
-                f"the worker of {self._named(worst)} was lost {losses} times, the last time by {lost!r}: a worker may "
-                "have too little memory for it"
+                f"the worker of {first}{among} was lost {losses} times, the last time by {lost!r}: a worker may have "
+                "too little memory for it"
             ) from lost
         if isinstance(lost, BrokenExecutor):
             self._pool.renew(lost)
-        self.send(sorted(again))
+        self.send(again)
 
     def _check_sendable(self, at: int) -> None:
         """Refuse arguments that cannot be pickled: some executors report these only later, as if a worker were lost."""

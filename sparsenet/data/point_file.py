@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet.core.spilling import remedy
 from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.dataset import csr
 from sparsenet.data.errors import DataError
@@ -188,7 +189,7 @@ class DiskErrors:
         if isinstance(error, OSError) and error.errno is not None:
             reason = os.strerror(error.errno)
             problem = f"{reason}: {self._path.name} was being written to the cache folder {self._path.parent}"
-            raise OSError(error.errno, f"{problem}; make room there, or name another folder") from error
+            raise OSError(error.errno, f"{problem}; {remedy(error)}") from error
 
 
 def _value_bytes(values: F64) -> int:

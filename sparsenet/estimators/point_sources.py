@@ -46,10 +46,12 @@ def training_points(
     return _with_labels(X, y, _points(X))
 
 
-def refuse_cache(cache: Any, what: str, instead: str) -> None:
-    """Refuse a cache for data that training reads again and again in another order, and name an alternative."""
-    if cache is not None:
-        raise ValueError(f"{what} stays in memory while a model learns, so it has no cache: leave it out, or {instead}")
+def refuse_cache_and_executor(cache: Any, executor: Any, what: str, instead: str) -> None:
+    """Refuse both for data that training reads again and again in another order, and name an alternative."""
+    for name, value in (("cache", cache), ("executor", executor)):
+        if value is not None:
+            problem = f"{what} stays in the memory of one process while a model learns, so fit takes no {name}"
+            raise ValueError(f"{problem}: leave it out, or {instead}")
 
 
 def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool | None) -> tuple[Any, Any]:
@@ -63,7 +65,10 @@ def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool 
         return stored_matrix(X, cache, verbose), y
     if isinstance(X, Iterable) and not isinstance(X, Mapping) and not hasattr(X, "columns"):
         if y is not None:
-            raise ValueError("y must be None if X is an iterable of batches (X, y), which hold the labels")
+            raise ValueError(
+                f"cache takes a file or a matrix next to y, got {type(X).__name__}: pass numpy.asarray(X) for a list "
+                "of rows, or y=None for an iterable of batches (X, y), which hold the labels"
+            )
         points, labels = stored_batches(X, cache, verbose)
         return points, joined_labels(labels)
     raise ValueError(

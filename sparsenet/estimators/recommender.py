@@ -17,7 +17,7 @@ from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import boolean, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
-from sparsenet.estimators.point_sources import refuse_cache
+from sparsenet.estimators.point_sources import refuse_cache_and_executor
 from sparsenet.estimators.recommender_evaluation import (
     as_ks,
     events_of,
@@ -135,6 +135,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         encoding: str | None = None,
         decimal: str | None = None,
         cache: None = None,
+        executor: None = None,
     ) -> Self:
         """Train on a log, which has a row for each time that a user took an item.
 
@@ -156,10 +157,10 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             amounts count more, by the logarithm or in proportion: see ``choices_["amounts"]``.
         format, quotes, delimiter, encoding, decimal : optional
             How to read a file, as in `TableClassifier.fit`. The model reads further logs in the same way.
-        cache : None
+        cache, executor : None
             Not supported: the log stays in memory. `sparsenet.temporal.NextItem` learns from a stream of events.
         """
-        refuse_cache(cache, "a log", "use sparsenet.temporal.NextItem, which learns from a stream and keeps no log")
+        refuse_cache_and_executor(cache, executor, "a log", "use sparsenet.temporal.NextItem, which reads a stream")
         options, columns = self._check(), LogColumns.of(user, item, time, weight)
         rules = {"format": format, "quotes": quotes, "delimiter": delimiter, "encoding": encoding, "decimal": decimal}
         return self._train(read_log(log, columns, file_rules(self.verbose, **rules)), options, library_of(log))

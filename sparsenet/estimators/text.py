@@ -15,7 +15,8 @@ from sklearn.utils import Tags
 
 from sparsenet import storage
 from sparsenet.core.seeds import check_seed, run_seed
-from sparsenet.core.validation import number_of_bytes
+from sparsenet.core.validation import n_jobs, number_of_bytes
+from sparsenet.core.workers import task_runner
 from sparsenet.data.columns import Column, TextColumns
 from sparsenet.data.dialect import Dialect
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
@@ -199,6 +200,7 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         encoding: str | None = None,
         validation: tuple[Any, Any] | Any = None,
         callbacks: Sequence[Any] = (),
+        executor: Any = None,
         cache: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Train on texts and their labels.
@@ -232,6 +234,9 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
             Texts to measure the model on after training: see `validation_`. Nothing is chosen by them.
         callbacks : sequence
             Must be empty: a pipeline of `TextFeatures` and a `BlendClassifier` or `ExtremeClassifier` takes callbacks.
+        executor : concurrent.futures.Executor, function that returns one, or Workers, optional
+            Trains trees and neighbors of a blend on the workers of this executor, and everything else in this process.
+            The model is the same, bit for bit. See `BlendClassifier.fit`.
         cache : directory, optional
             Keeps the features of a file there, in five bytes each. Further calls with the same file and settings of
             features do not read the texts again. The model is the same. X may then also be an iterable of batches
@@ -249,9 +254,11 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         how |= {"dialect": dialect, "threads": threads, "memory_limit": options.memory_limit}
         how |= {"cache": cache}
         options = options.with_vectors(as_vectors(self.vectors))
-        corpus, known = labelled_corpus(X, y, options.features, **how)
-        held = given_texts(validation, known, corpus.target)
-        return self._adopt(fit(corpus, options, seed=seed, threads=threads, started=started), known)._validated(held)
+        with task_runner(executor, n_jobs(self.n_jobs)) as runner:
+            corpus, known = labelled_corpus(X, y, options.features, **how)
+            held = given_texts(validation, known, corpus.target)
+            fitted = fit(corpus, options, seed=seed, threads=threads, started=started, runner=runner)
+        return self._adopt(fitted, known)._validated(held)
 
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None) -> Self:
         """Train further on more texts, whose labels and words may be new; `classes` may name labels of later calls.

@@ -8,11 +8,13 @@ they are: memory holds them so, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.memory import release_pages
 from sparsenet.core.narrow_rows import (
     NarrowRows,
     are_pointers,
@@ -23,6 +25,7 @@ from sparsenet.core.narrow_rows import (
     upper,
 )
 from sparsenet.core.narrow_rows import round_rows as round_array
+from sparsenet.core.rows import parts_of
 from sparsenet.kernels.types import I64, Arrays
 from sparsenet.storage.format import ModelError
 from sparsenet.storage.varints import TOO_LARGE, decode_varints, encode_varints
@@ -33,6 +36,8 @@ IDS = {"indices": "indptr", "features": "starts"}
 COUNTS = ("counts",)
 #: Endings of the names of sparse values, with the ending of their pointers.
 VALUES = {"wide.weight": "wide.indptr", "index.data": "index.indptr"}
+#: Ids that are encoded at a time, which takes some 50 bytes for each.
+ENTRIES_AT_A_TIME = 1 << 18
 #: Suffixes of the scales of 8-bit rows, and of the mask of bytes that are not zero.
 SCALE, MASK = ".scale", ".mask"
 
@@ -77,8 +82,8 @@ def round_rows(arrays: Arrays) -> None:
 def _narrowed(name: str, array: NDArray[Any], arrays: Arrays) -> Arrays:
     numbers = _numbers(name, array, arrays)
     if numbers is not None:
-        fits = numbers.min(initial=0) >= 0 and numbers.max(initial=0) < TOO_LARGE
-        return {name: encode_varints(numbers) if fits else array}
+        codes = list(map(_varints, numbers))
+        return {name: array if any(code is None for code in codes) else np.concatenate(codes)}
     if _is_factor(name, array) and np.array_equal(cut_to_bfloat16(array), array):
         return {name: upper(array)}
     if _ends(name, ("weights",)) and array.dtype == np.int8 and array.ndim == 2 and array.shape[1] % 8 == 0:
@@ -89,20 +94,34 @@ def _narrowed(name: str, array: NDArray[Any], arrays: Arrays) -> Arrays:
     return {name: array} if rows is None else of_rows(name, rows)
 
 
-def _numbers(name: str, array: NDArray[Any], arrays: Arrays) -> NDArray[Any] | None:
-    """Return what is stored of row pointers, ids and counts; None for other arrays."""
+def _varints(numbers: NDArray[Any]) -> NDArray[np.uint8] | None:
+    """Encode numbers; None if one does not fit."""
+    return encode_varints(numbers) if numbers.min(initial=0) >= 0 and numbers.max(initial=0) < TOO_LARGE else None
+
+
+def _numbers(name: str, array: NDArray[Any], arrays: Arrays) -> Iterator[NDArray[Any]] | None:
+    """Return parts of what is stored of row pointers, ids and counts; None for other arrays."""
     if array.ndim != 1:
         return None
     if _ends(name, POINTERS) and array.dtype == np.int64 and len(array) and array[0] == 0:
-        return np.diff(array)
+        return iter([np.diff(array)])
     if _ends(name, COUNTS) and array.dtype == np.int64:
-        return array
+        return iter([array])
     pointers = arrays.get(_pointers_of(name, IDS))
-    if pointers is None or array.dtype != np.int32 or not are_pointers(pointers, len(array)):
+    if pointers is None or array.dtype not in (np.int32, np.uint16) or not are_pointers(pointers, len(array)):
         return None
-    gaps, filled = np.diff(array, prepend=np.int32(0)), pointers[:-1][np.diff(pointers) > 0]
-    gaps[filled] = array[filled]
-    return gaps
+    return _gaps(array, pointers)
+
+
+def _gaps(ids: NDArray[Any], pointers: I64) -> Iterator[NDArray[np.int32]]:
+    """Yield the first id of each row and the gaps between the others, in parts; free their pages if ids are mapped."""
+    for begin, end in parts_of(pointers, ENTRIES_AT_A_TIME):
+        starts = pointers[begin:end] - pointers[begin]
+        own = ids[pointers[begin] : pointers[end]].astype(np.int32)
+        gaps, filled = np.diff(own, prepend=np.int32(0)), starts[np.diff(pointers[begin : end + 1]) > 0]
+        gaps[filled] = own[filled]
+        yield gaps
+        release_pages(ids)
 
 
 def _widened(name: str, arrays: Arrays, wide: Arrays) -> NDArray[Any]:

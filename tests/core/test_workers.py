@@ -100,6 +100,16 @@ def test_gives_up_on_a_task_that_kills_its_workers(scratch):
     assert len(made) == 4
 
 
+def test_waiting_tasks_do_not_count_as_lost(scratch, tmp_path):
+    deaths = [(str(tmp_path / f"died {number}"), number) for number in range(5)]
+    assert run(lambda: processes(1), die, [*deaths, (str(tmp_path), 5)], scratch=scratch) == list(range(6))
+
+
+def test_names_all_tasks_that_may_have_killed_their_workers(scratch):
+    with pytest.raises(RuntimeError, match=r"die\(0\) or of one of 1 tasks that ran .* was lost 4 times"):
+        run(processes, die, [(None, number) for number in range(9)], scratch=scratch)
+
+
 def test_a_broken_pool_that_was_given_names_the_fix(scratch):
     with processes(1) as pool, pytest.raises(RuntimeError, match="pass a function that makes the executor"):
         run(pool, die, [(None, 1)], scratch=scratch)

@@ -12,13 +12,22 @@ from tests.support.same_networks import assert_same_network, network, on_threads
 from tests.support.same_trees import assert_same_tree, many_tasks, tree
 
 distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own threads and sockets
 
 
+#: Seconds that a busy machine may take to start and connect workers.
+PATIENCE = 180
+
+
 @contextmanager
-def client_of(n_workers):
-    how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "protocol": "tcp"}
-    with distributed.LocalCluster(n_workers=n_workers, **how) as cluster, distributed.Client(cluster) as client:
+def client_of(n_processes, threads=1):
+    how = {"threads_per_worker": threads, "processes": True, "dashboard_address": None, "protocol": "tcp"}
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": PATIENCE, "distributed.comm.timeouts.tcp": PATIENCE}),
+        distributed.LocalCluster(n_workers=n_processes, **how) as cluster,
+        distributed.Client(cluster, timeout=PATIENCE) as client,
+    ):
         yield client
 
 
@@ -45,9 +54,9 @@ def test_a_network_is_the_same(client, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [1, 4, 8])
-def test_models_are_the_same_with_other_workers(n):
-    with client_of(n) as client:
+@pytest.mark.parametrize(("n_processes", "threads"), [(1, 1), (4, 1), (2, 4)])
+def test_models_are_the_same_with_other_workers(n_processes, threads):
+    with client_of(n_processes, threads) as client:
         assert_same_tree(tree(executor=client.get_executor()), tree())
         assert_same_network(network(executor=client.get_executor()), on_threads(1))
 
@@ -57,8 +66,8 @@ def killed(client, folder, file):
     """Kill a worker as soon as a file is in the folder of the run."""
     before = client.run(os.getpid)
     with pool_tasks.killing(folder, file, lambda: min(before.values())) as pids:
-        yield Workers(client.get_executor(), scratch=folder, timeout=60, n_workers=2)
-    client.wait_for_workers(2, timeout=60)
+        yield Workers(client.get_executor(), scratch=folder, timeout=PATIENCE, n_workers=2)
+    client.wait_for_workers(2, timeout=PATIENCE)
     assert pids[0] not in client.run(os.getpid).values()
 
 

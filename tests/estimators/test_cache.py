@@ -188,9 +188,10 @@ def test_batches_have_the_same_columns_and_there_is_one(model: Callable[..., Any
 
 
 @pytest.mark.parametrize("model", [TableClassifier(), Recommender()], ids=["table", "log"])
-def test_tables_and_logs_name_the_alternative(model: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"stays in memory .* has no cache: leave it out, or (encode|use sparsenet)"):
-        model.fit({"user": [1, 2], "item": [1, 2]}, cache=tmp_path)
+@pytest.mark.parametrize("name", ["cache", "executor"])
+def test_tables_and_logs_name_the_alternative(model: Any, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=rf"stays in the memory .* no {name}: leave it out, or (encode|use sparsenet)"):
+        model.fit({"user": [1, 2], "item": [1, 2]}, **{name: tmp_path})
 
 
 @pytest.mark.parametrize("model", [tree, blend])
@@ -201,8 +202,10 @@ def test_workers_get_the_points_of_a_cache(model: Callable[..., Any], tmp_path: 
 
 @each_model
 def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="y must be None if X is an iterable of batches"):
+    with pytest.raises(ValueError, match="y=None for an iterable of batches"):
         model().fit(iter([(COUNTS, Y)]), Y, cache=tmp_path)
+    with pytest.raises(ValueError, match=r"got list: pass numpy\.asarray\(X\) for a list of rows"):
+        model().fit(COUNTS.toarray().tolist(), Y, cache=tmp_path)
     with pytest.raises(ValueError, match="X is an iterator: if it yields batches"):
         model().fit(iter([(COUNTS, Y)]))
     with pytest.raises(ValueError, match="cache takes a file, a matrix or an iterable of batches"):

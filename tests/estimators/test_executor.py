@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier, Workers
+from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier, Workers
 from sparsenet.engines.tree import train_levels
 from tests.support import pool_tasks
 from tests.support.planted import X, Y
@@ -72,6 +72,18 @@ def test_a_blend_is_the_same_on_processes(network, tmp_path):
     for a, b in zip(found.topk(POINTS[1500:1700], 5), usual.topk(POINTS[1500:1700], 5), strict=True):
         np.testing.assert_array_equal(a, b)
     assert os.listdir(tmp_path / "scratch") == []
+
+
+def test_a_blend_of_texts_is_the_same_on_processes():
+    texts = [" ".join(f"w{word}" for word in row.indices) for row in POINTS[:600]]
+
+    def fitted(**how):
+        return TextClassifier(method="blend", epochs=1, random_state=0, n_jobs=1).fit(texts, LABELS[:600], **how)
+
+    with processes(2) as pool:
+        found = fitted(executor=pool)
+    for a, b in zip(found.topk(texts[:50], 5), fitted().topk(texts[:50], 5), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_neighbors_of_dense_points_are_the_same_on_processes():

@@ -172,7 +172,7 @@ def test_reports_a_full_disk(tmp_path, monkeypatch):
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "posix_fallocate", full)
-    message = r"No space left on device: features .* take 400 B or more .* the folder {}; let TMPDIR name one"
+    message = r"No space left on device: features .* take 400 B or more .* the folder {}; let TMPDIR name another one"
     with pytest.raises(OSError, match=message.format(tmp_path)):
         Spill(10).empty(100, np.float32)
 
@@ -189,7 +189,7 @@ def test_reports_a_disk_that_fills_up(monkeypatch):
             pieces.append(np.zeros(size, np.int32))
             pieces.joined()
 
-        with pytest.raises(OSError, match=r"No space left on device: .* let TMPDIR name one with more room"):
+        with pytest.raises(OSError, match=r"No space left on device: .* let TMPDIR name another one"):
             fill()
         with contextlib.suppress(OSError):  # closing flushes the rest of its buffer
             file.close()

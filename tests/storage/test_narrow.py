@@ -57,6 +57,15 @@ def size(arrays: dict[str, Any]) -> int:
     return sum(array.nbytes for array in arrays.values())
 
 
+def test_parts_of_ids_are_stored_like_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, arrays = "neighbors.index.indices", some_arrays()
+    arrays[name] //= 2
+    whole = narrow(arrays)
+    monkeypatch.setattr("sparsenet.storage.narrow.ENTRIES_AT_A_TIME", 4)
+    assert_equal(narrow(arrays), whole)
+    assert_equal(narrow(arrays | {name: arrays[name].astype(np.uint16)}), whole)
+
+
 def test_keeps_every_bit_of_any_arrays() -> None:
     assert_equal(restored(narrow(some_arrays())), some_arrays())
 

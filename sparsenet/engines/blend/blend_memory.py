@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, arrays_of, bytes_in_memory
+from sparsenet.core.spilling import Spill
 from sparsenet.engines.neighbors.fit_neighbors import peak_memory
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.tree.fit_tree import FittedTree
@@ -24,7 +25,14 @@ def bytes_of_parts(tree: FittedTree, neighbors: Neighbors | None, points: Points
 
 
 def check_parts_fit(
-    points: Points, *, held: Mapping[str, int], beam: int, k: int, memory_limit: int | None, shown: bool
+    points: Points,
+    *,
+    held: Mapping[str, int],
+    beam: int,
+    k: int,
+    memory_limit: int | None,
+    shown: bool,
+    spill: Spill | None = None,
 ) -> None:
     """Refuse training whose tree and neighbors cannot fit into memory, before anything is taken.
 
@@ -40,12 +48,14 @@ def check_parts_fit(
         By default all the memory there is.
     shown : bool
         Whether to print the bytes.
+    spill : Spill, optional
+        Allocates posting lists; see `fit_neighbors.fit`.
     """
     features, labels = points
     needed = {
         **held,
         "routing": ROUTING_BYTES * len(features) * beam,
-        "neighbors": 0 if k == 0 else peak_memory(features, labels),
+        "neighbors": 0 if k == 0 else peak_memory(features, labels, spill),
     }
     needed = {purpose: size for purpose, size in needed.items() if size}
     limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit

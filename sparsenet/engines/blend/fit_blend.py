@@ -110,6 +110,7 @@ def fit_and_measure(
     shared: Sequence[NDArray[Any]] = (),
     held: Mapping[str, int] | None = None,
     runner: TaskRunner = HERE,
+    spill: Spill | None = None,
 ) -> tuple[FittedBlend, HoldoutAnswers | None]:
     """Train tree, neighbors and network, and combine them; also return the answers on a hold-out.
 
@@ -129,6 +130,8 @@ def fit_and_measure(
         Whether `checkpoint` holds a run to continue.
     runner : TaskRunner
         Where the tasks of trees and neighbors run; the network is trained in this process.
+    spill : Spill, optional
+        Allocates posting lists, by default `fit_neighbors.spill_of` the points.
     """
     started = time.perf_counter() if started is None else started
     k = min(options.n_neighbors, len(points[0]))
@@ -148,7 +151,7 @@ def fit_and_measure(
     limit = options.limit
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
     beam = options.rules.wrong_ways if runner.hosts() is None else 0  # else arrivals are files
-    check_parts_fit(points, held=held, beam=beam, k=k, memory_limit=limit, shown=alone)
+    check_parts_fit(points, held=held, beam=beam, k=k, memory_limit=limit, shown=alone, spill=spill)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
     counted = [*held_arrays(points), *shared]
@@ -158,8 +161,11 @@ def fit_and_measure(
     tree = fit_tree.fit(own_points, options.rules, verbose=verbose, held=held, **of_trees[0])
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
-        learnt, choices = fit_neighbors.fit(*points, k, seed=seed, threads=threads, runner=runner)
-        neighbors = rounded_neighbors(learnt, Spill.beside(points[0], fit_neighbors.POSTINGS))
+        spill = fit_neighbors.spill_of(points[0], spill)
+        next_to_tree: dict[str, Any] = {"held": held | bytes_of_parts(tree, None, points), "beam": 0, "spill": spill}
+        check_parts_fit(points, k=k, memory_limit=limit, shown=alone, **next_to_tree)
+        learnt, choices = fit_neighbors.fit(*points, k, seed=seed, threads=threads, runner=runner, spill=spill)
+        neighbors = rounded_neighbors(learnt, spill)
         del learnt
     pass_seconds = time.perf_counter() - started
     enough = 0.0 if network_options is None or k == 0 else network_part.enough_epochs(network_options, n_points)

@@ -10,6 +10,7 @@ import numpy as np
 from sparsenet.core.progress import parts_done
 from sparsenet.core.rows import Rows
 from sparsenet.core.spilling import Spill
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.linear import linear
 from sparsenet.engines.linear.linear import LinearRules
 from sparsenet.engines.linear.linear_model import LinearModel
@@ -33,6 +34,8 @@ class Problem:
     seed, threads, memory_limit, verbose : as in `TextClassifier`
     dense : DenseFeatures or None
         Features of each text that follow the sparse ones.
+    runner : TaskRunner
+        Where the tasks of a blend run.
     """
 
     rows: TextRows
@@ -44,6 +47,7 @@ class Problem:
     memory_limit: int | None
     verbose: bool | None = None
     dense: DenseFeatures | None = None
+    runner: TaskRunner = HERE
 
     @cached_property
     def spill(self) -> Spill:

@@ -77,12 +77,14 @@ def fit(
     threads: int,
     rules: NeighborRules = RULES,
     runner: TaskRunner = HERE,
+    spill: Spill | None = None,
 ) -> tuple[Neighbors, dict[str, Decision]]:
     """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbors on a sample.
 
-    Return the neighbors and the decisions. Tasks of `runner` compare the options. The posting lists of points on disk
-    are in files without a name in the same folder.
+    Return the neighbors and the decisions. Tasks of `runner` compare the options. `spill` allocates the posting lists:
+    by default `spill_of` the points. On workers they are in the shared folder if they are large.
     """
+    spill = spill_of(points, spill)
     labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
     order = np.random.default_rng(seed).permutation(len(points))[: rules.sample]
     start, rest = np.sort(order[: rules.first]), np.sort(order[rules.first :])
@@ -92,8 +94,10 @@ def fit(
         for name, sample in (("start", start), ("rest", rest)):
             session.scratch.put(name, sample)
             put_rows(session.scratch, f"{name}-points", points.take(sample))
-        session.run(count_features, [()])
-        tasks = [(rarity, k, runner.task_threads(threads), rules) for rarity in rules.rarities]
+        if (folder := session.scratch.folder) is not None:
+            spill = spill_of(points, Spill.within(None, folder, POSTINGS))
+        session.run(count_features, [(spill,)])
+        tasks = [(rarity, k, runner.task_threads(threads), rules, spill) for rarity in rules.rarities]
         near, scores = zip(*session.run(measure_rarity, tasks), strict=True)
         by_option = dict(zip(rules.rarities, scores, strict=True))
         by_rarity = _best(by_option, rules)
@@ -111,11 +115,17 @@ def fit(
     return _in_cells(found, sample[: rules.first], k, seed, threads, rules), decisions | more
 
 
-def peak_memory(points: RowSource, labels: Rows) -> int:
+def spill_of(points: RowSource, given: Spill | None = None) -> Spill:
+    """Return what allocates the posting lists of points, all in memory or all in files: by default as the points."""
+    spill = Spill.beside(points, POSTINGS) if given is None else given
+    return spill.for_size(4 * points.n_entries)
+
+
+def peak_memory(points: RowSource, labels: Rows, spill: Spill | None = None) -> int:
     """Return the bytes that `fit` takes at most besides points and labels."""
     shared = 4 * len(labels.indices) + 12 * points.width
     if not is_dense(points):
-        return shared + posting_lists.peak_memory(points)
+        return shared + posting_lists.peak_memory(points, spill_of(points, spill))
     n_centroids = min(labels.width, len(points))
     sums = 4 * points.width * n_centroids
     block = 12 * points.width * min(n_centroids, AT_A_TIME)  # ids, values and a dense copy
@@ -154,7 +164,7 @@ def _in_cells(neighbors: Neighbors, sample: I64, k: int, seed: int, threads: int
     return replace(neighbors, index=cells.calibrated(queries, min(k + 1, len(cells.ids)), rules.recall, threads))
 
 
-def count_features(scratch: Scratch) -> None:
+def count_features(scratch: Scratch, spill: Spill) -> None:
     """Keep the number of points of each feature and, of sparse points, these points."""
     points = scratch.get_source("points")
     if is_dense(points):
@@ -162,7 +172,7 @@ def count_features(scratch: Scratch) -> None:
         for part in points.blocks(POINTS_AT_A_TIME):
             counts += np.bincount(part.indices, minlength=points.width)
     else:
-        by_feature = posting_lists.by_feature(points, Spill.beside(points, POSTINGS))
+        by_feature = posting_lists.by_feature(points, spill)
         counts = by_feature.sizes
         put_rows(scratch, "by-feature", by_feature)
         release_memory()  # of the parts
@@ -170,22 +180,28 @@ def count_features(scratch: Scratch) -> None:
 
 
 def measure_rarity(
-    scratch: Scratch, rarity: float, k: int, threads: int, rules: NeighborRules
+    scratch: Scratch, rarity: float, k: int, threads: int, rules: NeighborRules, spill: Spill
 ) -> tuple[tuple[I32, F32], F64]:
     """Return the neighbors of the first points of the sample, and the nDCG of their vote by its best power."""
-    found, start = _with_rarity(scratch, rarity, rules), scratch.get("start")[0]
+    found, start = _with_rarity(scratch, rarity, rules, spill), scratch.get("start")[0]
     near = found.nearest_others(get_rows(scratch, "start-points"), start, k, threads)
     return near, max(_ndcg_by_power(found, start, *near, threads, rules).values(), key=np.mean)
 
 
 def measure_powers(
-    scratch: Scratch, rarity: float, k: int, threads: int, rules: NeighborRules, near: tuple[I32, F32]
+    scratch: Scratch,
+    rarity: float,
+    k: int,
+    threads: int,
+    rules: NeighborRules,
+    spill: Spill,
+    near: tuple[I32, F32],
 ) -> dict[float, F64]:
     """Keep the weights and posting lists of a rarity; return the nDCG of the sample by power.
 
     `near` is what `measure_rarity` found.
     """
-    found, rest = _with_rarity(scratch, rarity, rules), scratch.get("rest")[0]
+    found, rest = _with_rarity(scratch, rarity, rules, spill), scratch.get("rest")[0]
     scratch.put("weights", found.weights)
     if isinstance(found.index, Rows):
         put_rows(scratch, "index", found.index)
@@ -195,13 +211,12 @@ def measure_powers(
     return _ndcg_by_power(found, sample, ids, products, threads, rules)
 
 
-def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules) -> Neighbors:
+def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules, spill: Spill) -> Neighbors:
     points, labels = scratch.get_source("points"), get_rows(scratch, "labels")
     weights = feature_weights(scratch.get("counts")[0], int(np.count_nonzero(points.sizes)), rarity)
     index: Rows | UnitPoints = UnitPoints(points, weights)
     if not is_dense(points):
-        by_feature, spill = get_rows(scratch, "by-feature"), Spill.beside(points, POSTINGS)
-        index = posting_lists.posting_lists(points, by_feature, weights, rules.max_points, spill)
+        index = posting_lists.posting_lists(points, get_rows(scratch, "by-feature"), weights, rules.max_points, spill)
         release_memory()  # of the parts
     return Neighbors(index, labels, weights, rarity, rules.powers[0])
 

@@ -38,7 +38,7 @@ def pack(neighbors: Neighbors | None) -> tuple[Arrays, dict[str, Any] | None]:
     if cells is not None:
         return arrays | pack_cells(cells), about | about_cells(cells)
     assert isinstance(index, NarrowPostings), "posting lists are rounded when they have been learnt"
-    points: Arrays = {"index.indptr": index.indptr, "index.indices": index.points.astype(np.int32)}
+    points: Arrays = {"index.indptr": index.indptr, "index.indices": index.points}
     about |= {"index": "postings", "max_comparisons": neighbors.max_comparisons}
     return arrays | points | of_rows("index.data", index.rows), about
 

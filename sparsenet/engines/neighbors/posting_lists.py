@@ -18,14 +18,16 @@ QUERIES_AT_A_TIME = 64
 
 
 def by_feature(points: RowSource, spill: Spill) -> Rows:
-    """Transpose points. For points on disk, transpose parts, and join them feature by feature, in files."""
-    if isinstance(points, Rows):
+    """Transpose points. If `spill` allocates files, transpose parts, and join them feature by feature."""
+    if isinstance(points, Rows) and spill.max_bytes:
         return transpose(points)
     runs = parts_of(pointers_of(points.sizes), ENTRIES_AT_A_TIME)
     ids, values, starts = (spill.growing(kind) for kind in (np.int32, np.float32, np.int32))
     sizes, n_entries = np.zeros(points.width, np.int64), [0]
     for begin, end in runs:
         run = transpose(points.slice(begin, end))
+        for array in points.arrays():
+            release_pages(array)
         ids.append(run.indices + np.int32(begin))
         values.append(run.data)
         starts.append(run.indptr)
@@ -83,9 +85,9 @@ def posting_lists(points: RowSource, turned: Rows, weights: F32, max_points: int
     return Rows(indptr, ids.joined() if is_cut else turned.indices, values.joined(), turned.width)
 
 
-def peak_memory(points: RowSource) -> int:
+def peak_memory(points: RowSource, spill: Spill) -> int:
     """Return the bytes that transposing and weighing take at most."""
-    if isinstance(points, Rows):
+    if spill.max_bytes:
         return 16 * points.n_entries  # transposed, and weighed
     return TRANSPOSING_BYTES * min(points.n_entries, ENTRIES_AT_A_TIME) + 28 * len(points)
 

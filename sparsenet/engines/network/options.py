@@ -33,6 +33,8 @@ from sparsenet.index.hashing import LSHConfig
 from sparsenet.selection.choose import Decision
 
 SAMPLERS = ("random", "frequency", "lsh", "none")
+#: Samplers that ignore weights.
+PLAIN_SAMPLERS = (RandomSampler, FrequencySampler, AllSampler)
 LOSSES = ("bce", "softmax")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -179,9 +181,12 @@ class NetworkOptions:
             raise ValueError(f"executor needs loss='bce', got {loss!r}: others may need all labels of a point")
         if type(self.optimizer) not in (SGD, Adagrad, Adam):
             raise ValueError(f"executor needs optimizer='adam', 'adagrad' or 'sgd', got {self.optimizer!r}")
-        if self.sampler not in ("random", "frequency", "none"):
-            named = "'random', 'frequency' or 'none'"
-            raise ValueError(f"executor needs sampler={named}, got {self.sampler!r}: others may need all weights")
+        if self.sampler not in ("random", "frequency", "none") and type(self.sampler) not in PLAIN_SAMPLERS:
+            named = "'random', 'frequency' or 'none', or a RandomSampler, FrequencySampler or AllSampler"
+            raise ValueError(
+                f"executor needs sampler={named}, got {self.sampler!r}: others may need the weights of all labels, "
+                "which are with the workers"
+            )
         for name, value in (("per_sample", self.per_sample or None), ("time_budget", self.time_budget)):
             if value is not None:
                 raise ValueError(f"executor does not support {name}={value}: leave out one of them")
@@ -194,8 +199,7 @@ class NetworkOptions:
     @property
     def may_be_wide_alone(self) -> bool:
         """Return whether the network works without hidden units; a custom sampler might need them."""
-        known = (RandomSampler, FrequencySampler, AllSampler)
-        return self.wide and not self.hashes and isinstance(self.sampler, (str, *known))
+        return self.wide and not self.hashes and isinstance(self.sampler, (str, *PLAIN_SAMPLERS))
 
     def may_lose_hidden(self, n_labels: int) -> bool:
         """Return whether a trial may drop the hidden units."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from sparsenet.core.rows import Rows
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, HoldoutAnswers, HoldoutSize
 from sparsenet.engines.linear.problem import Problem
+from sparsenet.engines.neighbors.fit_neighbors import POSTINGS
 from sparsenet.engines.text.text_blend import BlendModel
 from sparsenet.engines.text.text_network import MAX_FEATURES
 from sparsenet.engines.text.text_options import TextOptions
@@ -83,6 +85,7 @@ def fit_blend(
         parameters["epochs"] = options.epochs
     if options.time_budget is not None:
         parameters["time_budget"] = max(deadline - time.monotonic(), 1e-3)
+    parameters |= {"runner": problem.runner, "spill": replace(problem.spill, purpose=POSTINGS)}
     data = points, problem.labels, held_out, problem.seed, problem.threads
     model, answers = BlendModel.train(*data, held=corpus.n_bytes, **parameters)
     if answers is not None and not problem.exclusive:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparsenet.core.ranked import is_hit
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.engines.blend.blend_holdout import BlendHoldout, mean_precision
 from sparsenet.engines.linear.calibration import unmeasured
 from sparsenet.engines.linear.linear import LinearRules
@@ -136,13 +137,12 @@ def fit(
     threads: int,
     started: float | None = None,
     grows: bool = False,
+    runner: TaskRunner = HERE,
 ) -> FittedText:
-    """Train a linear model, a network or a blend on labelled texts.
+    """Train a linear model, a network or, by tasks of `runner`, a blend on labelled texts.
 
     Parameters
     ----------
-    corpus : Corpus
-    options : TextOptions
     started : float, optional
         `time.monotonic` at which a time budget began, for example before the texts were read; now by default.
     grows : bool
@@ -153,7 +153,7 @@ def fit(
     counts = np.bincount(labels.indices, minlength=labels.width)
     costs = class_costs(options.class_weight, target, counts)
     settings = (costs, seed, threads, options.memory_limit, options.verbose)
-    problem = Problem(corpus.rows, labels, target.kind == "single", *settings)
+    problem = Problem(corpus.rows, labels, target.kind == "single", *settings, runner=runner)
     n_features = len(problem.rows.slots) + (0 if corpus.vectors is None else corpus.vectors.size)
     method = options.by_size(len(labels), n_features, labels.width, grows=grows)
     fraction = options.holdout.validation_fraction

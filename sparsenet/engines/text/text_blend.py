@@ -11,6 +11,8 @@ import numpy as np
 
 from sparsenet.core.rows import Rows
 from sparsenet.core.seeds import run_seed
+from sparsenet.core.spilling import Spill
+from sparsenet.core.tasks import HERE, TaskRunner
 from sparsenet.core.validation import boolean
 from sparsenet.engines.blend import blend_arrays
 from sparsenet.engines.blend.blend_arrays import BlendHeader
@@ -91,12 +93,15 @@ class BlendModel:
         *,
         time_budget: float | None = None,
         held: int = 0,
+        runner: TaskRunner = HERE,
+        spill: Spill | None = None,
         **parameters: Any,
     ) -> tuple[BlendModel, HoldoutAnswers | None]:
         """Train on weighted features of texts, ascending, and their labels; also return the answers on the hold-out.
 
-        The texts hold `held` bytes. `parameters` are passed to `ExtremeClassifier` for the network. Ctrl-C raises the
-        original KeyboardInterrupt.
+        The texts hold `held` bytes. Tasks of `runner` train trees and neighbors, whose posting lists
+        `spill` allocates. `parameters` are passed to
+        `ExtremeClassifier` for the network. Ctrl-C raises the original KeyboardInterrupt.
         """
         if points.width == 0:
             raise ValueError(
@@ -117,7 +122,7 @@ class BlendModel:
             "seen": LabelStats.of_rows(points.width, labels.width),
         }
         how: dict[str, Any] = {"seed": run_seed(seed), "threads": threads, "started": time.perf_counter()}
-        how["held"] = {"texts": held}
+        how |= {"held": {"texts": held}, "runner": runner, "spill": spill}
         try:
             fitted, answers = fit_and_measure((points, labels), options, held_out=held_out, **about, **how)
         except InterruptedBlend as interrupt:

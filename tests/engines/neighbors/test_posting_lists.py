@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import tempfile
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import Rows
+from sparsenet import Rows, Workers
+from sparsenet.core import spilling
 from sparsenet.core.rows import transpose
 from sparsenet.core.spilling import Spill
+from sparsenet.core.workers import task_runner
 from sparsenet.data import streamed_rows
 from sparsenet.data.point_cache import stored_matrix
 from sparsenet.data.streamed_rows import StreamedRows
@@ -51,6 +54,32 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_points_on_disk_are_transposed(X: Any, tmp_path: Path) -> None:
     points = on_disk(X, tmp_path)
     assert_equal(posting_lists.by_feature(points, Spill.beside(points, "lists")), transpose(Rows.of(X)))
+
+
+@pytest.mark.parametrize("room", [100, 1 << 30])
+def test_large_lists_of_points_in_memory_are_in_files(room: int, tmp_path: Path) -> None:
+    points = Rows.of(COUNTS)
+    usual, _ = fit(points, LABELS, 5, seed=0, threads=1)
+    found, _ = fit(points, LABELS, 5, seed=0, threads=1, spill=Spill(room, tmp_path))
+    assert isinstance(usual.postings, Rows)
+    assert isinstance(found.postings, Rows)
+    assert_equal(found.postings, usual.postings)
+    assert found.postings.data.flags.writeable == (room > 100)
+
+
+def test_large_lists_of_workers_are_in_the_shared_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points, folders = Rows.of(COUNTS), []
+    usual, _ = fit(points, LABELS, 5, seed=0, threads=1)
+    made = Spill.new_file
+    monkeypatch.setattr(Spill, "new_file", lambda spill: folders.append(spill.folder) or made(spill))
+    monkeypatch.setattr(spilling, "available_memory", lambda: 0)
+    with ThreadPoolExecutor(1) as pool, task_runner(Workers(pool, scratch=tmp_path)) as runner:
+        found, _ = fit(points, LABELS, 5, seed=0, threads=1, runner=runner)
+    assert isinstance(usual.postings, Rows)
+    assert isinstance(found.postings, Rows)
+    assert_equal(found.postings, usual.postings)
+    assert {Path(str(folder)).parent for folder in folders} == {tmp_path}
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("max_points", [20, 4096])

@@ -11,6 +11,7 @@ from sparsenet.core import scratch as scratch_files
 from sparsenet.engines.network import shard_tasks, shards
 from sparsenet.engines.network.label_records import LabelRecords
 from sparsenet.engines.network.model import Network
+from sparsenet.engines.network.samplers import FrequencySampler, RandomSampler
 from sparsenet.engines.network.shard_tasks import ShardPlan, sum_in_pairs, train_part
 from sparsenet.engines.network.shards import Shards
 from tests.support import pool_tasks
@@ -238,12 +239,21 @@ class Own(SampledSoftmax):
     """A loss of a user."""
 
 
+class OwnSampler(RandomSampler):
+    """A sampler of a user."""
+
+
+def test_takes_samplers_that_ignore_weights():
+    assert_same_network(on_threads(2, {"sampler": FrequencySampler()}), on_threads(1, {"sampler": "frequency"}))
+
+
 @pytest.mark.parametrize(
     ("own", "message"),
     [
         ({"loss": "softmax"}, "executor needs loss='bce', got 'softmax'"),
         ({"loss": Own()}, "executor needs loss='bce', got Own"),
-        ({"sampler": "lsh"}, "executor needs sampler='random', 'frequency' or 'none', got 'lsh'"),
+        ({"sampler": "lsh"}, "executor needs sampler='random', .* got 'lsh': others may need the weights"),
+        ({"sampler": OwnSampler()}, "executor needs sampler='random', .* got OwnSampler"),
         ({"per_sample": True, "wide": False}, "executor does not support per_sample=True"),
         ({"time_budget": 5.0}, r"executor does not support time_budget=5\.0"),
     ],

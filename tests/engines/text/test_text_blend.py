@@ -11,6 +11,7 @@ import pytest
 
 import sparsenet
 from sparsenet import ModelError, TextClassifier, storage
+from sparsenet.core import spilling
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.text.blend_fitting import MeasuredBlend, draw_for_blend
 from sparsenet.engines.text.text_blend import BlendModel
@@ -52,6 +53,16 @@ def test_learns_planted_labels(model):
     assert model.validation_score_ > 0.9
     assert model.n_texts_ == 1500
     assert {"weights", "rarity", "power"} <= model.choices_.keys()
+
+
+def test_posting_lists_beyond_the_limit_are_in_files(monkeypatch):
+    usual = blend(epochs=1).fit(*planted(200))
+    monkeypatch.setattr(spilling, "available_memory", lambda: 1600)
+    found = blend(epochs=1).fit(*planted(200))
+    lists = [each.fitted_.model.fitted.neighbors.index for each in (usual, found)]
+    for one, other in zip(*(each.arrays() for each in lists), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert [each.rows.codes.flags.writeable for each in lists] == [True, False]
 
 
 def test_single_words_are_the_features(model):
