@@ -23,7 +23,16 @@ from scipy import sparse
 from sparsenet.core.matrices import without_zeros
 from sparsenet.core.rows import POINTS_AT_A_TIME, RowSource, by_row
 from sparsenet.data.point_file import StoredPoints
-from sparsenet.features.scaling import COMMON, Columns, Scaling, count_nonzero, fits_dense, is_sparse, power_to_square
+from sparsenet.features.scaling import (
+    COMMON,
+    Columns,
+    Scaling,
+    count_nonzero,
+    fits_dense,
+    is_sparse,
+    power_to_square,
+    row_blocks,
+)
 
 FeatureKind = Literal["counts", "table", "mixed"]
 #: Too few sparse rows to detect anything but counts: they may be the first of a stream.
@@ -48,11 +57,6 @@ def detect_kind(X: Any) -> FeatureKind:
 
 def _lowest(X: Any) -> float:
     return X.lowest if isinstance(X, StoredPoints) else float(X.min(initial=0))
-
-
-def _parts(X: Any) -> Iterable[Any]:
-    """Return a matrix, or the blocks of a file of points."""
-    return (block for _, block in X.blocks()) if isinstance(X, StoredPoints) else (X,)
 
 
 def _step(n: int, n_nonzero: int, *, max_rows: int = 1 << 12, max_numbers: int = 1 << 22) -> int:
@@ -146,7 +150,7 @@ def are_dense(points: RowSource) -> bool:
 def warn_of_dominant_column(X: Any, names: Any, *, share: float = 0.99) -> None:
     """Warn if one column of a sparse X holds nearly all of the squared length of most rows."""
     found, n_rows = [np.empty(0, np.int32)], 0
-    for part in _parts(X):
+    for part in row_blocks(X):
         squares = _squares(part)
         totals, n_own = (by_row(np.add, values, part.indptr) for values in (squares, (part.data != 0).astype(np.int64)))
         can_dominate = (n_own > 2) & (totals > 0)  # in rows of one or two features it is no surprise
@@ -186,7 +190,7 @@ def warn_of_vanished_columns(X: Any, scaling: Scaling, points: RowSource, names:
         return
     else:
         left = (block.indices for block in points.blocks(POINTS_AT_A_TIME))
-        vanished = np.setdiff1d(_distinct(map(_present, _parts(X))), _distinct(left))
+        vanished = np.setdiff1d(_distinct(map(_present, row_blocks(X))), _distinct(left))
         problem = (
             "that float32 rounds to zero: rescale them, for example by sklearn.preprocessing.MaxAbsScaler, or set "
             "normalize='mixed' or 'columns'"

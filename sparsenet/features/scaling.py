@@ -25,9 +25,9 @@ from scipy import sparse
 
 from sparsenet.core.machine import available_memory
 from sparsenet.core.matrices import without_zeros
-from sparsenet.core.rows import Rows, by_row
+from sparsenet.core.rows import Rows, by_row, parts_of
 from sparsenet.data.point_file import StoredPoints
-from sparsenet.kernels.types import F64
+from sparsenet.kernels.types import F32, F64
 from sparsenet.selection.choose import Decision
 
 SCALINGS = ("rows", "columns", "together", "mixed", "none")
@@ -45,6 +45,8 @@ MAX_SCALED = 1e12
 SMALLEST_SQUARES = 2.0**-900
 #: Values below 2**SMALL_EXPONENT are multiplied by a power of two before they are squared.
 SMALL_EXPONENT = -256
+#: Numbers of a block of rows.
+NUMBERS_AT_A_TIME = 1 << 21
 #: Minimum fraction of rows for a column to be common; amounts in common columns are centred.
 COMMON = 0.5
 
@@ -136,14 +138,7 @@ class Scaling:
         matrix = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
         if self.kind == "none":
             return Rows.of(matrix)
-        data, counts = matrix.data, np.diff(matrix.indptr)
-        squares = by_row(np.add, np.square(data, dtype=np.float64), matrix.indptr)
-        if ((squares < SMALLEST_SQUARES) & (counts > 0)).any():
-            lift = power_to_square(by_row(np.maximum, np.abs(data), matrix.indptr))
-            data = data * np.repeat(lift, counts)
-            squares = by_row(np.add, np.square(data), matrix.indptr)
-        lengths = np.sqrt(squares)
-        return Rows.of(matrix, data * np.repeat(1 / np.where(lengths > 0, lengths, 1.0), counts))
+        return Rows.of(matrix, _divided_by_length(matrix))
 
     def apply_one(self, indices: NDArray[np.int32], values: F64, width: int) -> Rows:
         """Scale a single validated point, given by the ids and values of its non-zero features."""
@@ -174,16 +169,13 @@ class Scaling:
         indices = np.tile(np.arange(d, dtype=np.int32), n)
         return Rows(np.arange(n + 1, dtype=np.int64) * d, indices, scaled.reshape(-1), d)
 
-    def _mixed(self, X: Any, max_numbers: int = 1 << 21) -> Rows:
-        """Scale blocks of at most `max_numbers` values."""
+    def _mixed(self, X: Any) -> Rows:
         assert self.centre is not None
         assert self.factor is not None
         amounts, scaled_zeros = self._scaled_zeros
         indptr, indices, values = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
-        n_numbers = getattr(X, "nnz", math.prod(X.shape)) + X.shape[0] * len(amounts)
-        n_rows = max(max_numbers * X.shape[0] // max(n_numbers, 1), 1)
-        for begin in range(0, X.shape[0], n_rows):
-            part = sparse.csr_array(X[begin : begin + n_rows], dtype=np.float64)
+        for block in row_blocks(X, added=len(amounts)):
+            part = sparse.csr_array(block, dtype=np.float64)
             part = sparse.csr_array((part.data * self.factor[part.indices], part.indices, part.indptr), part.shape)
             n = part.shape[0]
             starts = np.arange(n + 1) * len(amounts)
@@ -293,15 +285,38 @@ class ColumnTotals:
         return np.asarray(found + (self.X.shape[0] - self.lengths) * np.square(centre))
 
 
-def _csr_blocks(X: Any, max_numbers: int = 1 << 21) -> Iterator[Any]:
-    """Yield blocks of rows as CSR in float64, without zeros."""
+def row_blocks(X: Any, *, added: int = 0) -> Iterator[Any]:
+    """Yield blocks of rows of a matrix or a file of points; work on all rows would take several times their memory.
+
+    Rows have about `NUMBERS_AT_A_TIME` numbers in all, with `added` further ones a row.
+    """
     if isinstance(X, StoredPoints):
-        blocks: Iterator[Any] = (block for _, block in X.blocks())
-    else:
-        n_numbers = getattr(X, "nnz", math.prod(X.shape))
-        n_rows = max(max_numbers * X.shape[0] // max(n_numbers, 1), 1)
-        blocks = (X[begin : begin + n_rows] for begin in range(0, X.shape[0], n_rows))
-    return (without_zeros(sparse.csr_array(block, dtype=np.float64)) for block in blocks)
+        yield from (block for _, block in X.blocks())
+        return
+    n_numbers = getattr(X, "nnz", math.prod(X.shape)) + added * X.shape[0]
+    n_rows = max(NUMBERS_AT_A_TIME * X.shape[0] // max(n_numbers, 1), 1)
+    yield from (X[begin : begin + n_rows] for begin in range(0, X.shape[0], n_rows))
+
+
+def _csr_blocks(X: Any) -> Iterator[Any]:
+    """Yield blocks of rows as CSR in float64, without zeros."""
+    return (without_zeros(sparse.csr_array(block, dtype=np.float64)) for block in row_blocks(X))
+
+
+def _divided_by_length(matrix: Any) -> F32:
+    """Return the values of a CSR matrix, each divided by the length of its row."""
+    scaled = np.empty(matrix.indptr[-1], np.float32)
+    for first, last in parts_of(matrix.indptr, NUMBERS_AT_A_TIME):
+        begin, end = matrix.indptr[first], matrix.indptr[last]
+        data, indptr = matrix.data[begin:end], matrix.indptr[first : last + 1] - begin
+        counts, squares = np.diff(indptr), by_row(np.add, np.square(data, dtype=np.float64), indptr)
+        if ((squares < SMALLEST_SQUARES) & (counts > 0)).any():
+            lift = power_to_square(by_row(np.maximum, np.abs(data), indptr))
+            data = data * np.repeat(lift, counts)
+            squares = by_row(np.add, np.square(data), indptr)
+        lengths = np.sqrt(squares)
+        scaled[begin:end] = data * np.repeat(1 / np.where(lengths > 0, lengths, 1.0), counts)
+    return scaled
 
 
 def _blocks(X: Any, size: int = 1024) -> Iterator[F64]:

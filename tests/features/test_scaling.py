@@ -1,5 +1,6 @@
 """``normalize="auto"``: telling counts from tables, and columns of one unit from columns of several."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.datasets import make_classification
 import sparsenet
 from sparsenet import BlendClassifier, ExtremeClassifier, TreeClassifier
 from sparsenet.cli.about_model import collect, describe
+from sparsenet.features.kinds import warn_of_dominant_column
 from sparsenet.features.scaling import Scaling
 from sparsenet.features.targets import Target
 from sparsenet.features.units import _choose_table_scaling, _neighbor_precision, scaled
@@ -487,15 +489,31 @@ def test_mixed_standardizes_amounts_and_keeps_other_zeros():
     assert (np.diff(points.indices)[np.diff(np.repeat(np.arange(900), np.diff(points.indptr))) == 0] > 0).all()
 
 
-def test_mixed_ignores_stored_zeros_and_batches():
+def test_mixed_ignores_stored_zeros_and_batches(monkeypatch):
     table = beside()
     _, whole = of_table(table, np.zeros(900, int), "mixed")
+    monkeypatch.setattr("sparsenet.features.scaling.NUMBERS_AT_A_TIME", 400)
     with_zeros = sparse.csr_array(table + 1)
     with_zeros.data -= 1  # also where zeros are stored
     for stored in (table, sparse.csr_array(table), with_zeros):
-        points = Scaling.of_mixed(stored)._mixed(stored, max_numbers=400)
+        points = Scaling.of_mixed(stored)._mixed(stored)
         for ours, theirs in ((points.indptr, whole.indptr), (points.indices, whole.indices), (points.data, whole.data)):
             np.testing.assert_array_equal(ours, theirs)
+
+
+def test_rows_are_scaled_in_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    counts = sparse.random_array((4000, 500), density=0.1, format="csr", dtype=np.float32, rng=rng)
+    counts.data[: counts.indptr[2000]] *= 1e-30  # whose squares underflow
+    whole = Scaling("rows").apply(counts)
+    monkeypatch.setattr("sparsenet.features.scaling.NUMBERS_AT_A_TIME", 5000)
+    tracemalloc.start()
+    warn_of_dominant_column(counts, None)
+    points = Scaling("rows").apply(counts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(points.data, whole.data)
+    assert peak < 8 * counts.nnz  # 4 bytes for each scaled value, 1 for its check, and blocks
 
 
 def test_timestamps_keep_precision_beside_categories():
