@@ -29,12 +29,16 @@ class Problem(NamedTuple):
     n_cells: int | None = None
 
     def extended_vectors(self, *, one_length: bool) -> F32:
-        """Return vectors whose products contain the biases, as other libraries need, all of one length or not."""
+        """Return vectors whose products contain the biases, as other libraries need, all of one length or not.
+
+        The mean of the biases, which orders nothing, is left out, so that vectors are not alike because of it.
+        """
         if not self.bias.any():
             return self.vectors
-        columns = [self.vectors, self.bias]
+        bias = self.bias - self.bias.mean()
+        columns = [self.vectors, bias]
         if one_length:
-            squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(self.bias)
+            squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(bias)
             columns.append(np.sqrt(squares.max() - squares))
         return np.column_stack(columns)
 
