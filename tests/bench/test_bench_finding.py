@@ -27,7 +27,7 @@ def test_other_libraries_get_biases_and_one_length():
     for one_length in (False, True):
         vectors, points = biased.extended_vectors(one_length=one_length), biased.extended_points(one_length=one_length)
         np.testing.assert_allclose(
-            points @ vectors.T, problem.points @ problem.vectors.T + biased.bias - 24.5, rtol=1e-4
+            points @ vectors.T, problem.points @ problem.vectors.T + biased.bias - 24.5, rtol=1e-4, atol=1e-4
         )
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), np.linalg.norm(vectors[-1]), rtol=1e-5)
 
