@@ -9,9 +9,9 @@
 The planted vectors lie in clusters, and a point is a noisy copy of a vector, its label. `texts`: a vector is the mean
 word vector of a line of the file, and a point that of half of its words (`wordllama`). All of these have unit length.
 `network`: the vectors are the output layer of a network that was trained on planted embeddings with as many labels, and
-the points are its hidden units. Other libraries get two more numbers: the bias, and what makes all vectors equally
-long. `embeddings`: the vectors are training points of `bench.embeddings`, ten a label, and the points are test points,
-whose neighbors are sought (`--k 50 --recall 0.95 --width 384`).
+the points are its hidden units. Other libraries get the bias as one more number, and graphs, which search by distances,
+another one that makes all vectors equally long. `embeddings`: the vectors are training points of `bench.embeddings`,
+ten a label, and the points are test points, whose neighbors are sought (`--k 50 --recall 0.95 --width 384`).
 
 Each system has one knob. The lowest setting that finds --recall of the exact k best of the first two thirds of the
 points is timed on the others, one call a point, on one thread. Supervised systems also list the labels of 2 points a
@@ -88,7 +88,9 @@ def _problems(options: argparse.Namespace) -> dict[float | None, Problem]:
 
 def _timed(index: Any, name: str, problem: Problem, exact: I32, options: argparse.Namespace) -> dict[str, Any]:
     weight, bias = problem.vectors, problem.bias
-    points, held = problem.points if name in OURS else problem.extended_points(), 2 * options.points
+    points, held = problem.points, 2 * options.points
+    if name in PEERS:
+        points = problem.extended_points(one_length=index.one_length)
     has_candidates = hasattr(index, "calibrate_candidates")
     if has_candidates:
         index.calibrate_candidates(points[:held], weight, bias, exact[:held], options.recall)

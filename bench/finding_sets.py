@@ -28,18 +28,26 @@ class Problem(NamedTuple):
     examples: Callable[[], Examples]
     n_cells: int | None = None
 
-    def extended_vectors(self) -> F32:
-        """Return vectors of one length whose products contain the biases, as other libraries need."""
+    def extended_vectors(self, *, one_length: bool) -> F32:
+        """Return vectors whose products contain the biases, as other libraries need, all of one length or not.
+
+        The mean of the biases, which orders nothing, is left out, so that vectors are not alike because of it.
+        """
         if not self.bias.any():
             return self.vectors
-        squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(self.bias)
-        return np.column_stack((self.vectors, self.bias, np.sqrt(squares.max() - squares)))
+        bias = self.bias - self.bias.mean()
+        columns = [self.vectors, bias]
+        if one_length:
+            squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(bias)
+            columns.append(np.sqrt(squares.max() - squares))
+        return np.column_stack(columns)
 
-    def extended_points(self) -> F32:
+    def extended_points(self, *, one_length: bool) -> F32:
         """Return the points for `extended_vectors`."""
         if not self.bias.any():
             return self.points
-        return np.hstack((self.points, np.tile(np.array([1, 0], np.float32), (len(self.points), 1))))
+        columns = np.array([1, 0][: 1 + one_length], np.float32)
+        return np.hstack((self.points, np.tile(columns, (len(self.points), 1))))
 
 
 def planted(n: int, width: int, n_points: int, seed: int, noises: list[float]) -> dict[float, Problem]:

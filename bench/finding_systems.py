@@ -79,6 +79,8 @@ def tables(problem: Problem, *, supervised: bool = False) -> TableIndex:
 class Peer(Protocol):
     """An index of another library, which may be kept in a file."""
 
+    #: Whether the vectors must be equally long.
+    one_length: bool
     max_effort: int
 
     @property
@@ -86,7 +88,7 @@ class Peer(Protocol):
         """Size in bytes."""
 
     def build(self, vectors: F32, n_cells: int) -> None:
-        """Index vectors of equal length."""
+        """Index the vectors."""
 
     def write(self, path: Path) -> None:
         """Keep the index in a file."""
@@ -106,13 +108,12 @@ class Faiss:
 
         faiss.omp_set_num_threads(1)
         self._faiss, self._kind, self._knob, self._effort = faiss, kind, knob, 0
-        self.max_effort = 4096
+        self.max_effort, self.one_length = 4096, "HNSW" in kind
 
     def build(self, vectors: F32, n_cells: int) -> None:
         n, width = vectors.shape
         kind = self._kind.format(cells=n_cells, half=width // 2, edges=EDGES)
-        # The order is the same, at equal length.
-        metric = self._faiss.METRIC_L2 if "HNSW" in kind else self._faiss.METRIC_INNER_PRODUCT
+        metric = self._faiss.METRIC_L2 if self.one_length else self._faiss.METRIC_INNER_PRODUCT
         self._index = self._faiss.index_factory(width, kind, metric)
         if "HNSW" in kind:
             self._index.hnsw.efConstruction = BUILD_EFFORT
@@ -146,7 +147,7 @@ class Faiss:
 
 
 class Hnswlib:
-    max_effort, _effort = 4096, 0
+    one_length, max_effort, _effort = True, 4096, 0
 
     def build(self, vectors: F32, n_cells: int) -> None:
         self._index = self._new(vectors.shape[1])
@@ -180,7 +181,7 @@ class Hnswlib:
 
 
 class Usearch:
-    max_effort = 4096
+    one_length, max_effort = True, 4096
 
     def build(self, vectors: F32, n_cells: int) -> None:
         self._index = self._new(vectors.shape[1])
@@ -235,9 +236,9 @@ def built(name: str, problem: Problem, kind: str, folder: Path | None) -> tuple[
     index, (n, width) = PEERS[name](), problem.vectors.shape
     path = None if folder is None else folder / f"{name}-{kind}-{n}x{width}"
     if path is not None and path.with_suffix(".json").exists():
-        index.read(path, problem.extended_vectors().shape[1])
+        index.read(path, problem.extended_vectors(one_length=index.one_length).shape[1])
         return index, float(json.loads(path.with_suffix(".json").read_text())["build_cpu_s"])
-    vectors = problem.extended_vectors()
+    vectors = problem.extended_vectors(one_length=index.one_length)
     began = time.process_time()
     index.build(vectors, problem.n_cells or round(4 * np.sqrt(n)))
     seconds = time.process_time() - began

@@ -150,28 +150,50 @@ void choose_probes(const Cells& cells, int64_t n_probes, Workspace& work) {
   std::sort(work.probes.begin(), work.probes.end(), better);
 }
 
-// Prefetches the beginning of a cell; its scan prefetches the rest.
-void prefetch_cell(const Cells& cells, int64_t cell) {
-  constexpr int64_t kFloats = 4096 / sizeof(float);
-  const int64_t size = cells.codes.n_groups * kBytesOfGroup;
-  const int64_t first = cells.starts[cell] / kBlockRows, end = (cells.starts[cell + 1] + kBlockRows - 1) / kBlockRows;
-  const auto* codes = reinterpret_cast<const float*>(cells.codes.blocks + first * size);
-  prefetch(codes, std::min<int64_t>(kFloats, (end - first) * size / static_cast<int64_t>(sizeof(float))));
-}
+// Walks over the blocks of the chosen cells ahead of the scan. Cells are too short for the CPU to recognise them as
+// streams, so the scan prefetches their blocks, across the ends of cells.
+class BlocksAhead {
+ public:
+  BlocksAhead(const Cells& cells, const std::vector<ScoredLabel>& probes)
+      : cells_(cells), probes_(probes), size_(cells.codes.n_groups * kBytesOfGroup) {
+    for (int64_t bytes = 0; bytes < kBytesAhead; bytes += std::max(size_, kBytesOfGroup)) next();
+  }
+  // Returns the next block, or the last one again.
+  const uint8_t* next() {
+    while (block_ == end_ && probe_ < probes_.size()) enter(probes_[probe_++].label);
+    if (block_ < end_) last_ = cells_.codes.blocks + block_++ * size_;
+    return last_;
+  }
+
+ private:
+  static constexpr int64_t kBytesAhead = 8192;
+  void enter(int64_t cell) {
+    const int64_t first = cells_.starts[cell], end = cells_.starts[cell + 1];
+    block_ = first / kBlockRows;
+    end_ = first < end ? (end + kBlockRows - 1) / kBlockRows : block_;
+  }
+  const Cells& cells_;
+  const std::vector<ScoredLabel>& probes_;
+  int64_t size_, block_ = 0, end_ = 0;
+  size_t probe_ = 0;
+  const uint8_t* last_ = nullptr;
+};
 
 // Adds the best entries of a cell by their codes; `base` is added to all of its scores.
 template <typename Rows>
-void scan_cell(const Cells& cells, const Rows& rows, int64_t cell, float base, int64_t k, Workspace& work) {
+void scan_cell(const Cells& cells, const Rows& rows, int64_t cell, float base, int64_t k, BlocksAhead& ahead,
+               Workspace& work) {
   const GroupCodes& codes = cells.codes;
   const int64_t size = codes.n_groups * kBytesOfGroup, end = cells.starts[cell + 1];
-  const float unit = work.tables.unit();
   for (int64_t first = cells.starts[cell]; first < end;) {
     // A block of rows may begin in the cell before.
     const int64_t block = first / kBlockRows, until = std::min(end, block * kBlockRows + kBlock), count = until - first;
-    kernels().code_scores(work.tables.bytes(), codes.blocks + block * size, codes.n_groups,
-                          (until + kBlockRows - 1) / kBlockRows - block, work.scores.data());
-    float* scores = work.scores.data() + (first - block * kBlockRows);
-    for (int64_t j = 0; j < count; ++j) scores[j] = scores[j] * unit + base;
+    const int64_t n_blocks = (until + kBlockRows - 1) / kBlockRows - block;
+    const uint8_t* later[kBlock / kBlockRows];
+    for (int64_t b = 0; b < n_blocks; ++b) later[b] = ahead.next();
+    kernels().code_scores(work.tables.bytes(), codes.blocks + block * size, later, codes.n_groups, n_blocks,
+                          work.tables.unit(), base, work.scores.data());
+    const float* scores = work.scores.data() + (first - block * kBlockRows);
     const int64_t found = select(scores, count, k, work);
     for (int64_t f = 0; f < found; ++f) {
       const int32_t at = work.positions[static_cast<size_t>(f)], label = rows.label(first + at);
@@ -201,11 +223,10 @@ int64_t collect(const Cells& cells, const Rows& rows, const CellQuery& query, Wo
       work.tables.build(work.query, cells.width, cells.codes);
       work.best.reset(query.n_candidates);
       work.marks.clear();
-      for (size_t p = 0; p < work.probes.size(); ++p) {
-        const int64_t cell = work.probes[p].label;
-        if (p + 1 < work.probes.size()) prefetch_cell(cells, work.probes[p + 1].label);
-        scan_cell(cells, rows, cell, work.bases[static_cast<size_t>(cell)], query.n_candidates, work);
-      }
+      BlocksAhead ahead(cells, work.probes);
+      for (const ScoredLabel& probe : work.probes)
+        scan_cell(cells, rows, probe.label, work.bases[static_cast<size_t>(probe.label)], query.n_candidates, ahead,
+                  work);
       work.best.cut();
       for (const ScoredLabel& candidate : work.best.entries()) work.ids.push_back(candidate.label);
     }

@@ -44,8 +44,8 @@ struct RowPairs {
     both += words;
     upper += words >> 8;
   }
-  // Writes the sums of 16 rows.
-  void write(float* out) const {
+  // Writes the scores of 16 rows.
+  void write(float unit, float base, float* out) const {
     const Words lower = both - (upper << 8);
     EightWords even = {}, odd = {};
     for (int64_t a = 0; a < kGroupsAbreast; ++a) {
@@ -54,7 +54,7 @@ struct RowPairs {
     }
     const EightInts pairs = __builtin_convertvector(even, EightInts) | __builtin_convertvector(odd, EightInts) << 16;
     const RowInts sums = __builtin_convertvector(reinterpret_cast<RowWords>(pairs), RowInts);
-    *reinterpret_cast<RowFloats*>(out) = __builtin_convertvector(sums, RowFloats);
+    *reinterpret_cast<RowFloats*>(out) = __builtin_convertvector(sums, RowFloats) * unit + base;
   }
 };
 
@@ -72,38 +72,39 @@ inline void add_groups(const uint8_t* tables, const uint8_t* block, RowPairs& fi
   second.add(high);
 }
 
-inline void score_block(const uint8_t* tables, const uint8_t* block, int64_t n_groups, float* out) {
+inline void score_block(const uint8_t* tables, const uint8_t* block, int64_t n_groups, float unit, float base,
+                        float* out) {
   RowPairs first, second;
   const int64_t size = n_groups * kBytesOfGroup;
   int64_t at = 0;
   for (; at + 4 * kLookups <= size; at += 4 * kLookups) add_groups<4>(tables + at, block + at, first, second);
   for (; at < size; at += kLookups) add_groups<1>(tables + at, block + at, first, second);
-  first.write(out);
-  second.write(out + kRowsOfBlock / 2);
+  first.write(unit, base, out);
+  second.write(unit, base, out + kRowsOfBlock / 2);
 }
 
 #else
 
-inline void score_block(const uint8_t* tables, const uint8_t* block, int64_t n_groups, float* out) {
+inline void score_block(const uint8_t* tables, const uint8_t* block, int64_t n_groups, float unit, float base,
+                        float* out) {
   int32_t sums[kRowsOfBlock] = {};
   for (int64_t g = 0; g < n_groups; ++g, tables += 16, block += kBytesOfGroup)
     for (int64_t i = 0; i < kBytesOfGroup; ++i) {
       sums[i] += tables[block[i] & 15];
       sums[kBytesOfGroup + i] += tables[block[i] >> 4];
     }
-  for (int64_t i = 0; i < kRowsOfBlock; ++i) out[i] = static_cast<float>(sums[i]);
+  for (int64_t i = 0; i < kRowsOfBlock; ++i) out[i] = static_cast<float>(sums[i]) * unit + base;
 }
 
 #endif
 
-// Cells are short streams, which the CPU recognises late: hence the prefetch.
-void code_scores(const uint8_t* tables, const uint8_t* blocks, int64_t n_groups, int64_t n_blocks, float* out) {
-  constexpr int64_t kLine = 64, kAheadBytes = 4096;
+// The unit is a power of two, so products with it are exact.
+void code_scores(const uint8_t* tables, const uint8_t* blocks, const uint8_t* const* ahead, int64_t n_groups,
+                 int64_t n_blocks, float unit, float base, float* out) {
+  constexpr int64_t kLine = 64;
   const int64_t size = n_groups * kBytesOfGroup;
-  const uint8_t* const end = blocks + n_blocks * size;
-  for (; blocks < end; blocks += size, out += kRowsOfBlock) {
-    if (end - blocks > kAheadBytes + size)
-      for (int64_t b = 0; b < size; b += kLine) prefetch(static_cast<const void*>(blocks + kAheadBytes + b));
-    score_block(tables, blocks, n_groups, out);
+  for (int64_t b = 0; b < n_blocks; ++b, blocks += size, out += kRowsOfBlock) {
+    for (int64_t at = 0; at < size; at += kLine) prefetch(static_cast<const void*>(ahead[b] + at));
+    score_block(tables, blocks, n_groups, unit, base, out);
   }
 }

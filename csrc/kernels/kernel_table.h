@@ -196,9 +196,11 @@ using above = int64_t(const float* scores, int64_t n, float threshold, int32_t* 
 // within 32 bits.
 using byte_scores = void(const int16_t* x, float factor, const int8_t* rows, const float* scales, int64_t width,
                          int64_t count, float* out);
-// out[32 b + i] = the sum of tables[g][code] over the groups of row i of block b; see codes.inl.h. `n_groups` is a
-// multiple of 4, and the caller keeps the tables within 6 bits and the sums within 16.
-using code_scores = void(const uint8_t* tables, const uint8_t* blocks, int64_t n_groups, int64_t n_blocks, float* out);
+// out[32 b + i] = base + unit * the sum of tables[g][code] over the groups of row i of block b; see codes.inl.h.
+// `n_groups` is a multiple of 4, `unit` a power of two, and the caller keeps the tables within 6 bits and the sums
+// within 16. With block b, the block at ahead[b] is prefetched.
+using code_scores = void(const uint8_t* tables, const uint8_t* blocks, const uint8_t* const* ahead, int64_t n_groups,
+                         int64_t n_blocks, float unit, float base, float* out);
 // Writes the maximum of each block of `block` scores; the last block may be shorter. NaN is ignored.
 using block_maxima = void(const float* scores, int64_t n, int64_t block, float* out);
 

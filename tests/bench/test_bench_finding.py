@@ -22,10 +22,13 @@ def test_planted_points_are_near_their_vectors():
 
 def test_other_libraries_get_biases_and_one_length():
     problem = planted(50, 8, 20, 0, [1.5])[1.5]
-    assert problem.extended_vectors() is problem.vectors
+    assert problem.extended_vectors(one_length=True) is problem.vectors
     biased = problem._replace(bias=np.arange(50, dtype=np.float32))
-    vectors, points = biased.extended_vectors(), biased.extended_points()
-    np.testing.assert_allclose(points @ vectors.T, problem.points @ problem.vectors.T + biased.bias, rtol=1e-4)
+    for one_length in (False, True):
+        vectors, points = biased.extended_vectors(one_length=one_length), biased.extended_points(one_length=one_length)
+        np.testing.assert_allclose(
+            points @ vectors.T, problem.points @ problem.vectors.T + biased.bias - 24.5, rtol=1e-4, atol=1e-4
+        )
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), np.linalg.norm(vectors[-1]), rtol=1e-5)
 
 
