@@ -1,5 +1,6 @@
 """The number of epochs over few points, chosen on held-out points."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ from scipy.sparse import csr_array
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.ranked import share_right
-from sparsenet.engines.network import network_holdout, scouting, sizing
+from sparsenet.engines.network import fit_network, network_holdout, scouting, sizing
+from sparsenet.engines.network.auto_rules import AUTO
+from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.selection.holdout import Holdout
 
@@ -131,6 +134,37 @@ def test_a_resumed_run_has_the_scouted_epochs(data: tuple[csr_array, csr_array],
     resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert resumed.choices_["epochs"][0] == whole.choices_["epochs"][0] == resumed.n_iter_
     np.testing.assert_array_equal(resumed.topk_numbers(X[:100])[1], whole.topk_numbers(X[:100])[1])
+
+
+@pytest.mark.parametrize("keeps_pilot", [False, True])
+def test_training_goes_on_from_the_pilot(keeps_pilot: bool) -> None:
+    """Weights of pilot epochs are not trained again, and points that the pilot left out bring their features."""
+    rules = replace(AUTO, scouting_min_held=20, min_steps=40)
+    options = NetworkOptions.of({"hidden": 4, "batch_size": 64, "n_jobs": 1}, rules=rules)
+    points = rows(*(csr_array(np.eye(200, dtype=np.float32)),) * 2)
+    pilots: list[Network] = []
+    seen: list[int] = []
+    counting = type("Counting", (), {"on_epoch": lambda _, record: seen.append(int(record["epoch"]))})()
+    on_pilot = pilots.append if keeps_pilot else None
+    found = fit_network.fit(points, options, seed=0, threads=1, callbacks=[counting], on_pilot=on_pilot)
+    n_epochs = options.n_epochs(200)
+    assert [record["epoch"] for record in found.history] == list(range(1, n_epochs + 1))
+    assert seen == list(range(-(-n_epochs // AUTO.trial_after) + 1, n_epochs + 1))
+    wide = found.network.output.wide
+    assert wide is not None
+    assert (np.diff(wide.indptr) == 1).all(), "labels of points that only the pilot left out have weights"
+    if keeps_pilot:
+        assert pilots[0].output.wide is not None
+        assert (np.diff(pilots[0].output.wide.indptr) == 0).sum() == 20
+        assert not np.array_equal(pilots[0].weights()["input.weight"], found.network.weights()["input.weight"])
+
+
+def test_trains_anew_if_going_on_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_network, "extend", lambda *_, **__: False)
+    rules = replace(AUTO, scouting_min_held=20, min_steps=40)
+    options = NetworkOptions.of({"hidden": 4, "batch_size": 64, "n_jobs": 1}, rules=rules)
+    found = fit_network.fit(rows(*(csr_array(np.eye(200, dtype=np.float32)),) * 2), options, seed=0, threads=1)
+    assert len(found.history) == options.n_epochs(200)
 
 
 def test_share_right_divides_hits_by_true_labels() -> None:
