@@ -98,7 +98,7 @@ def build(
     return initialised(options), options
 
 
-def extend(
+def fits_further(
     network: Network,
     options: NetworkOptions,
     features: RowSource,
@@ -108,9 +108,9 @@ def extend(
     scored: bool,
     threads: int,
 ) -> bool:
-    """Prepare a network that was trained on some of the points to train on all of them.
+    """Return whether a network that was trained on some of the points fits into memory with all, and announce that.
 
-    Return False, and change nothing, if that does not fit into memory; other arguments are as for `build`.
+    The other arguments are as for `build`.
     """
     label_points, wide = transpose(labels), network.output.wide
     bound = int(support_bound(features, label_points, options.wide_budget).sum()) if wide else 0
@@ -123,8 +123,6 @@ def extend(
     if sum(needed.values()) > limit:
         return False
     check_memory(needed, options, limit)
-    if wide:
-        wide.grow(features, label_points, threads)
     return True
 
 

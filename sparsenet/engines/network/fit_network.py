@@ -22,7 +22,7 @@ from sparsenet.engines.network.building import (
     GROWING_BYTES,
     build,
     check_memory,
-    extend,
+    fits_further,
     memory_limit,
     outline,
     reconfigure,
@@ -164,7 +164,7 @@ def fit(
     scouting_holdout : Holdout, optional
         Points that a pilot run is measured on; drawn here if None.
     on_pilot : function, optional
-        Receives the network of a pilot run, which is dropped otherwise.
+        Receives the network of a pilot run as it was measured; training may go on from it.
     runner : TaskRunner, optional
         Where the output layer is trained, in shards; see `NetworkOptions.check_sharded`. By default in this process.
     """
@@ -183,17 +183,13 @@ def fit(
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
     scouted, pilot = scouting.scout(given, split, held=held, seed=seed, threads=threads)
     options = scouted if options.epochs is None else options  # a resumed run has its number already
-    if pilot is not None and on_pilot is not None:
-        measured = pilot.network if pilot.run is None else pilot.network.copy()
-        on_pilot(measured)
-        held |= {"pilot network": bytes_in_memory(a for parameter in measured.parameters() for a in parameter.arrays())}
     held_out = split.held_out if options.may_lose_hidden(n_labels) else None
     how: dict[str, Any] = {"held": held, "threads": threads, "scored": held_out is not None}
-    before = None if pilot is None else pilot.run
-    if pilot is not None and before is not None and extend(pilot.network, pilot.options, *points, **how):
-        network, options = pilot.network, replace(pilot.options, resumed=options.resumed)
+    before = None if pilot is None else _prepared(pilot, points, on_pilot, how)
+    del pilot
+    if before is not None:
+        network, options = before.network, replace(before.options, resumed=options.resumed)
     else:
-        before = pilot = None
         network, options = build(
             *(options, *points),
             seed=seed,
@@ -219,10 +215,10 @@ def fit(
             checkpoint=checkpoint,
             time_budget=left,
             classifier=trained_for,
-            after=before,
+            after=None if before is None else before.run,
             shards=shards,
         )
-        del before, pilot  # and their points
+        del before  # and its points
         if resume:
             trainer.resume()
         try:
@@ -235,6 +231,23 @@ def fit(
     changed = {name: found for name, found in fitted.choices.items() if made.get(name) != found}
     sizing.report_choices(changed, options.verbose)
     return fitted
+
+
+def _prepared(
+    pilot: scouting.Pilot, points: Points, on_pilot: Callable[[Network], object] | None, how: dict[str, Any]
+) -> scouting.Pilot | None:
+    """Hand over the network of a pilot run; return the pilot, prepared for all points, if training goes on from it."""
+    if on_pilot is not None:  # it may be a copy
+        arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
+        how["held"] = {**how["held"], "pilot network": bytes_in_memory(arrays)}
+    goes_on = pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how)
+    if on_pilot is not None:
+        on_pilot(pilot.network.copy() if goes_on else pilot.network)
+    if not goes_on:
+        return None
+    if pilot.network.output.wide:
+        pilot.network.output.wide.grow(points[0], transpose(points[1]), how["threads"])
+    return pilot
 
 
 def fit_first(
