@@ -27,6 +27,9 @@ from sparsenet.engines.network.wide import WideConfig, WidePath
 from sparsenet.engines.network.wide_init import fitted_path
 from sparsenet.index.hashing import LSHConfig
 
+#: Bytes for each weight of a wide path that grows: keys, their order and owners, and both generations of indices,
+#: weights and state.
+GROWING_BYTES = 56
 #: Advice if parameters no longer match the network.
 SET_IT_BACK = "set it back to what it was, or fit the classifier again"
 
@@ -93,6 +96,34 @@ def build(
         left = cast(Callable[[], float], time_left)
         options = sizing.fit_into_time(options, (features, labels), initialised, left, seed=seed, threads=threads)
     return initialised(options), options
+
+
+def fits_further(
+    network: Network,
+    options: NetworkOptions,
+    features: RowSource,
+    labels: Rows,
+    *,
+    held: Mapping[str, int],
+    scored: bool,
+    threads: int,
+) -> bool:
+    """Return whether a network that was trained on some of the points fits into memory with all, and announce that.
+
+    The other arguments are as for `build`.
+    """
+    label_points, wide = transpose(labels), network.output.wide
+    bound = int(support_bound(features, label_points, options.wide_budget).sum()) if wide else 0
+    needed = memory_needed(options, network, features, labels, bound, scored, False, threads)
+    if wide:
+        needed["new features of labels"] = GROWING_BYTES * (len(wide.indices) + bound)
+    needed |= {purpose: size for purpose, size in held.items() if size}
+    own = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
+    limit = memory_limit(options, sum(held.values()) + own)
+    if sum(needed.values()) > limit:
+        return False
+    check_memory(needed, options, limit)
+    return True
 
 
 def outline(options: NetworkOptions, n_features: int, counts: Any, n_points: int, seed: int, threads: int) -> Network:

@@ -18,7 +18,15 @@ from sparsenet.core.rows import transpose
 from sparsenet.core.tasks import TaskRunner
 from sparsenet.engines.network import scouting, sizing
 from sparsenet.engines.network.auto_rules import AUTO
-from sparsenet.engines.network.building import build, check_memory, memory_limit, outline, reconfigure
+from sparsenet.engines.network.building import (
+    GROWING_BYTES,
+    build,
+    check_memory,
+    fits_further,
+    memory_limit,
+    outline,
+    reconfigure,
+)
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import split_points
 from sparsenet.engines.network.optim import Schedule
@@ -156,7 +164,7 @@ def fit(
     scouting_holdout : Holdout, optional
         Points that a pilot run is measured on; drawn here if None.
     on_pilot : function, optional
-        Receives the network of a pilot run, which is dropped otherwise.
+        Receives the network of a pilot run as it was measured; training may go on from it.
     runner : TaskRunner, optional
         Where the output layer is trained, in shards; see `NetworkOptions.check_sharded`. By default in this process.
     """
@@ -173,23 +181,23 @@ def fit(
     given = options
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
-    scouted, pilot = scouting.scout(given if on_pilot else options, split, held=held, seed=seed, threads=threads)
+    scouted, pilot = scouting.scout(given, split, held=held, seed=seed, threads=threads)
     options = scouted if options.epochs is None else options  # a resumed run has its number already
-    if pilot is not None and on_pilot is not None:
-        on_pilot(pilot)
-        held |= {"pilot network": bytes_in_memory(a for parameter in pilot.parameters() for a in parameter.arrays())}
-    del pilot
     held_out = split.held_out if options.may_lose_hidden(n_labels) else None
-    network, options = build(
-        *(options, *points),
-        held=held,
-        seed=seed,
-        threads=threads,
-        scored=held_out is not None,
-        keep_best=split.validation is not None,
-        sharded=runner is not None and checkpoint is None,
-        time_left=lambda: options.time_left(time.perf_counter() - started),
-    )
+    how: dict[str, Any] = {"held": held, "threads": threads, "scored": held_out is not None}
+    before = None if pilot is None else _prepared(pilot, points, on_pilot, how)
+    del pilot
+    if before is not None:
+        network, options = before.network, replace(before.options, resumed=options.resumed)
+    else:
+        network, options = build(
+            *(options, *points),
+            seed=seed,
+            keep_best=split.validation is not None,
+            sharded=runner is not None and checkpoint is None,
+            time_left=lambda: options.time_left(time.perf_counter() - started),
+            **how,
+        )
     made = sizing.explain_sizes(options, network, scaling, len(points[0]))
     sizing.report_choices(made, options.verbose)
     finished = options.schedule.decay != "constant"
@@ -207,8 +215,10 @@ def fit(
             checkpoint=checkpoint,
             time_budget=left,
             classifier=trained_for,
+            after=None if before is None else before.run,
             shards=shards,
         )
+        del before  # and its points
         if resume:
             trainer.resume()
         try:
@@ -221,6 +231,23 @@ def fit(
     changed = {name: found for name, found in fitted.choices.items() if made.get(name) != found}
     sizing.report_choices(changed, options.verbose)
     return fitted
+
+
+def _prepared(
+    pilot: scouting.Pilot, points: Points, on_pilot: Callable[[Network], object] | None, how: dict[str, Any]
+) -> scouting.Pilot | None:
+    """Hand over the network of a pilot run; return the pilot, prepared for all points, if training goes on from it."""
+    if on_pilot is not None:  # it may be a copy
+        arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
+        how["held"] = {**how["held"], "pilot network": bytes_in_memory(arrays)}
+    goes_on = pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how)
+    if on_pilot is not None:
+        on_pilot(pilot.network.copy() if goes_on else pilot.network)
+    if not goes_on:
+        return None
+    if pilot.network.output.wide:
+        pilot.network.output.wide.grow(points[0], transpose(points[1]), how["threads"])
+    return pilot
 
 
 def fit_first(
@@ -274,8 +301,7 @@ def grow(network: Network, options: NetworkOptions, points: Points, threads: int
     if wide:
         features, label_points = points[0], transpose(points[1])
         room = len(wide.indices) + int(support_bound(features, label_points, options.wide_budget).sum())
-        # Keys, their order and owners, and both generations of indices, weights and state: 56 bytes per weight.
-        needed = {"new features of labels": 56 * room}
+        needed = {"new features of labels": GROWING_BYTES * room}
         if options.memory_limit is not None:  # it includes the existing model
             needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
         check_memory(needed, options, memory_limit(options))

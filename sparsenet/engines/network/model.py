@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -206,6 +207,17 @@ class Network:
             yield self.output.weight, None
         if self.output.wide:
             yield self.output.wide.weight, self.output.wide.indptr
+
+    def copy(self) -> Network:
+        """Return a copy without training state."""
+        states = [parameter.state for parameter in self.parameters()]
+        try:
+            for parameter in self.parameters():
+                parameter.state = {}
+            return deepcopy(self)
+        finally:
+            for parameter, state in zip(self.parameters(), states, strict=True):
+                parameter.state = state
 
     def drop_state(self) -> None:
         """Free all training state; further training starts with fresh optimizers."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,13 +26,21 @@ from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
 
 
+class Pilot(NamedTuple):
+    """The network of a pilot run as it was measured; `run` if training can go on from it, with `options`."""
+
+    network: Network
+    run: Trainer | None
+    options: NetworkOptions
+
+
 def scout(
     options: NetworkOptions, points: TrainingPoints, *, held: Mapping[str, int], seed: int, threads: int
-) -> tuple[NetworkOptions, Network | None]:
-    """Return the options, with fewer epochs or without hidden units if a pilot run is better that way, and its network.
+) -> tuple[NetworkOptions, Pilot | None]:
+    """Return the options, with fewer epochs or without hidden units if a pilot run is better that way, and the pilot.
 
     The pilot runs a third of the epochs. It is skipped if the number of epochs is given, or too small to overfit.
-    `held` are the bytes that the caller holds, by purpose.
+    If nothing else is better, training goes on from it. `held` are the bytes that the caller holds, by purpose.
     """
     n_points, n_labels = len(points.train[0]), points.train[1].width
     split = points.for_scouting() if options.scouts(n_points) else None
@@ -51,10 +60,14 @@ def scout(
         n_pilot_epochs * len(rest[0]), f"{n_pilot_epochs} epochs to see how many to run", options.verbose
     ) as report:
         recorder = _EpochRecorder(network, held_out, threads, n_pilot_epochs, report, may_lose_hidden=may_lose_hidden)
-        Trainer(network, *rest, config, callbacks=[recorder]).run()
-    options = decide(options, recorder.with_hidden, recorder.without)
+        run = Trainer(network, *rest, config, callbacks=[recorder])
+        run.run()
+    decided = decide(options, recorder.with_hidden, recorder.without)
+    if decided.epochs is None and decided.hidden == options.hidden:
+        return decided, Pilot(network, run, replace(built, because=decided.because, verbose=options.verbose))
     network.drop_state()
-    return options, network if options.hidden or network.input is None else network.wide_alone()
+    measured = network if decided.hidden or network.input is None else network.wide_alone()
+    return decided, Pilot(measured, None, decided)
 
 
 class _EpochRecorder:

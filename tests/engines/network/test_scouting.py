@@ -1,5 +1,6 @@
 """The number of epochs over few points, chosen on held-out points."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,10 @@ from scipy.sparse import csr_array
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.ranked import share_right
-from sparsenet.engines.network import network_holdout, scouting, sizing
+from sparsenet.engines.network import fit_network, network_holdout, scouting, sizing
+from sparsenet.engines.network.auto_rules import AUTO
+from sparsenet.engines.network.building import GROWING_BYTES, build, fits_further
+from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.selection.holdout import Holdout
 
@@ -131,6 +135,55 @@ def test_a_resumed_run_has_the_scouted_epochs(data: tuple[csr_array, csr_array],
     resumed = ExtremeClassifier(random_state=0).fit(X, Y, checkpoint=tmp_path / "run", resume=True)
     assert resumed.choices_["epochs"][0] == whole.choices_["epochs"][0] == resumed.n_iter_
     np.testing.assert_array_equal(resumed.topk_numbers(X[:100])[1], whole.topk_numbers(X[:100])[1])
+
+
+def few_points() -> tuple[tuple[Rows, ...], NetworkOptions]:
+    """Return 200 points, each with a label of its own, and options with a pilot run on nine tenths of them."""
+    rules = replace(AUTO, scouting_min_held=20, min_steps=40)
+    options = NetworkOptions.of({"hidden": 4, "batch_size": 64}, rules=rules)
+    return rows(*(csr_array(np.eye(200, dtype=np.float32)),) * 2), options
+
+
+@pytest.mark.parametrize("keeps_pilot", [False, True])
+def test_training_goes_on_from_the_pilot(keeps_pilot: bool) -> None:
+    points, options = few_points()
+    pilots: list[Network] = []
+    seen: list[int] = []
+    counting = type("Counting", (), {"on_epoch": lambda _, record: seen.append(int(record["epoch"]))})()
+    on_pilot = pilots.append if keeps_pilot else None
+    found = fit_network.fit(points, options, seed=0, threads=1, callbacks=[counting], on_pilot=on_pilot)
+    n_epochs = options.n_epochs(200)
+    assert [record["epoch"] for record in found.history] == list(range(1, n_epochs + 1))
+    assert seen == list(range(-(-n_epochs // AUTO.trial_after) + 1, n_epochs + 1))
+    assert sizes(found.network) == [1] * 200, "labels that the pilot run left out have weights"
+    if keeps_pilot:
+        assert sorted(sizes(pilots[0])) == [0] * 20 + [1] * 180
+        assert not np.array_equal(pilots[0].weights()["input.weight"], found.network.weights()["input.weight"])
+
+
+def sizes(network: Network) -> list[int]:
+    wide = network.output.wide
+    assert wide is not None
+    return [int(size) for size in np.diff(wide.indptr)]
+
+
+def test_going_on_with_the_same_points_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, options = few_points()
+    how: dict[str, Any] = {"seed": 0, "threads": 1, "holdout": Holdout.draw(200, 20, seed=0)}
+    found = fit_network.fit(points, options, **how)
+    monkeypatch.setattr(fit_network, "fits_further", lambda *_, **__: False)  # as if it did not fit into memory
+    anew = fit_network.fit(points, options, **how)
+    assert len(anew.history) == len(found.history)
+    for name, weights in anew.network.weights().items():
+        np.testing.assert_array_equal(found.network.weights()[name], weights)
+
+
+def test_going_on_counts_the_memory_of_growing() -> None:
+    points, options = few_points()
+    network = build(options, *(part.take(np.arange(180)) for part in points), seed=0, threads=1)[0]
+    how: dict[str, Any] = {"held": {"points": 1}, "scored": False, "threads": 1}
+    assert not fits_further(network, replace(options, memory_limit=GROWING_BYTES * 380), *points, **how)
+    assert fits_further(network, options, *points, **how)
 
 
 def test_share_right_divides_hits_by_true_labels() -> None:

@@ -73,6 +73,8 @@ class Trainer:
         Kind of classifier that trains the network; a checkpoint of another kind is rejected.
     steps_before : int
         Steps of earlier runs, which the optimizers' states continue; 0 starts with fresh states.
+    after : Trainer, optional
+        An ended run of the same network on some of the points. This one goes on after its epochs.
     shards : Shards, optional
         Takes the steps of the output layer by tasks.
 
@@ -115,6 +117,7 @@ class Trainer:
         time_budget: float | None = None,
         classifier: str | None = None,
         steps_before: int = 0,
+        after: Trainer | None = None,
         shards: Shards | None = None,
     ) -> None:
         check_run(network, features, labels, config, validation, trial)
@@ -127,12 +130,15 @@ class Trainer:
         self.correction = ScoreCorrection()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
-        self._state, self._trial_seconds = RunState(), 0.0
+        epoch, history = (0, []) if after is None else (after._state.epoch, list(after.history))
+        self._state: RunState = RunState(epoch, history=history)
+        self._trial_seconds = 0.0
         self._started, self._points = 0.0, 0
-        self._classifier, self._steps_before = classifier, steps_before
+        self._classifier = classifier
+        self._steps_before = steps_before if after is None else after.steps - self._steps_done
         self._interrupted, self._stopped = Interrupt(None), False
         self._checkpoint, self._shards = Checkpoint(checkpoint, network), shards
-        if steps_before == 0:
+        if steps_before == 0 and after is None:
             for parameter in network.parameters():
                 parameter.drop_state()
         self._label_counts = np.bincount(labels.indices, minlength=labels.width)
