@@ -137,6 +137,13 @@ def test_forgets_the_oldest_users_and_items(tmp_path: Path) -> None:
         model.similar([0])
 
 
+@pytest.mark.parametrize("mutual", [False, True])
+def test_forgets_by_the_order_of_events_if_times_are_equal(mutual: bool) -> None:
+    users = [*range(8), 0, 8]
+    model = NextItem(max_users=8, mutual=mutual).fit({"user": users, "item": users, "time": [5] * 10})
+    assert sorted(name for name in model._saved.stream.users.names if name is not None) == [0, *range(2, 9)]
+
+
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "pandas", "dicts"])
 def test_reads_frames_and_files(form: str, tmp_path: Path) -> None:
     log = log_of(200)
