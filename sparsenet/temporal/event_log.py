@@ -96,12 +96,7 @@ def read_events(
     times = n_events + np.arange(len(frame), dtype=np.float64)
     order: I64 = np.arange(len(frame))
     if columns.time is not None:
-        times = read_times(frame, columns.time)
-        row = first_unusable(times)
-        if row is not None:  # differences of such times would overflow
-            raise frame.error(unusable(times[row], f"in column {columns.time!r}"), row)
-        order = np.argsort(times, kind="stable") if sort else order
-        _check_order(frame, columns.time, times, order, newest, sort=sort)
+        times, order = _times_in_order(frame, columns.time, newest, sort=sort)
     return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order)
 
 
@@ -115,6 +110,28 @@ def read_links(log: Any, columns: LogColumns, file: LogFile) -> dict[str, NDArra
             codes, names = encode_names(frame, column)
             found[argument] = names[codes]
     return found
+
+
+def read_questions(log: Any, columns: LogColumns, file: LogFile, newest: float | None) -> dict[str, NDArray[Any]]:
+    """Read the users of a log, and its times if it has such a column; refuse times before `newest`."""
+    frame = log_frame(as_table(log), replace(columns, features=()), columns.like_training(log, file), "log")
+    frame.require([columns.user], "user")
+    codes, names = encode_names(frame, columns.user)
+    found = {"users": names[codes]}
+    if columns.time is not None and columns.time in frame:
+        found["time"], _ = _times_in_order(frame, columns.time, newest, sort=True)
+    return found
+
+
+def _times_in_order(frame: Frame, column: str, newest: float | None, *, sort: bool) -> tuple[F64, I64]:
+    """Return the times of the rows, and the rows in the order of time; raise an error about the first bad one."""
+    times = read_times(frame, column)
+    row = first_unusable(times)
+    if row is not None:  # differences of such times would overflow
+        raise frame.error(unusable(times[row], f"in column {column!r}"), row)
+    order: I64 = np.argsort(times, kind="stable") if sort else np.arange(len(times))
+    _check_order(frame, column, times, order, newest, sort=sort)
+    return times, order
 
 
 def _check_order(frame: Frame, column: str, times: F64, order: I64, newest: float | None, *, sort: bool) -> None:
