@@ -217,7 +217,7 @@ def predict(given: SimpleNamespace) -> None:
 def update(given: SimpleNamespace) -> None:
     """Learn later events, and save the model again: for models of streams (--method next-item or links).
 
-    Ctrl-C stops, and the saved model stays as it was.
+    Ctrl-C leaves the saved model unchanged.
     """
     from sparsenet.cli import models, stream_commands
     from sparsenet.core.progress import shown_by_default

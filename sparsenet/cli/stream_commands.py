@@ -13,7 +13,7 @@ from typing import Any
 
 from sparsenet import storage
 from sparsenet.cli import log_commands
-from sparsenet.cli.log_commands import answer_line, column_of, file_of, grouped, is_by_position, read_name
+from sparsenet.cli.log_commands import NOUNS, answer_line, column_of, file_of, grouped, is_by_position, read_name
 from sparsenet.cli.reporting import SkippedLines, count, memory_for, say
 from sparsenet.cli.results import ESCAPES
 from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
@@ -31,8 +31,6 @@ KINDS = {"NextItem": "stream", "TemporalLinkPredictor": "links"}
 _CLASSES = {kind: name for name, kind in KINDS.items()}
 #: The options that name columns of a log, by kind.
 _COLUMNS = {"stream": ("user", "item", "time"), "links": ("source", "target", "time")}
-#: What models of streams count: attributes such as `n_users_`.
-SIZES = ("users", "items", "nodes", "events")
 
 
 def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +97,7 @@ def describe_training(summary: Mapping[str, Any]) -> str:
 
 
 def _sizes(model: Any) -> dict[str, int]:
-    return {name: getattr(model, f"n_{name}_") for name in SIZES if hasattr(model, f"n_{name}_")}
+    return {f"{noun}s": getattr(model, f"n_{noun}s_") for noun in NOUNS if hasattr(model, f"n_{noun}s_")}
 
 
 def evaluate(given: SimpleNamespace) -> dict[str, Any]:
@@ -220,7 +218,7 @@ def describe_model(found: Mapping[str, Any]) -> str:
     columns = {name: column for name, column in found["columns"].items() if column is not None}
     rows = {
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
-        "holds": ", ".join(count(found[name], name[:-1]) for name in SIZES if name in found),
+        "holds": ", ".join(count(found[f"{noun}s"], noun) for noun in NOUNS if f"{noun}s" in found),
         "columns": ", ".join(f"{name} in {column!r}" for name, column in columns.items()),
         "features": "; ".join(f"of {of}: {', '.join(names)}" for of, names in found["features"].items() if names),
         "settings": ", ".join(f"{name}={value}" for name, value in found["settings"].items()),
