@@ -271,6 +271,17 @@ def test_takes_users_and_times_in_any_form() -> None:
             model.topk(users)
 
 
+def test_reads_questions_in_any_order() -> None:
+    model = NextItem().fit({"user": ["b", "a"], "item": ["x", "y"], "time": [10, 20]})
+    assert model.users_.tolist() == ["a", "b"]
+    asked = model.read_questions({"time": [40, 30], "user": ["b", "c"]})
+    assert (asked["users"].tolist(), asked["time"].tolist()) == (["b", "c"], [40, 30])
+    assert model.topk(**asked, k=1)["item"].tolist()[0] == "x"
+    assert model.read_questions({"user": ["b"]}).keys() == {"users"}
+    with pytest.raises(ValueError, match=r"row 1 of log: the time 19 .* is before 20.*: ask for a later time"):
+        model.read_questions({"time": [40, 19], "user": ["b", "c"]})
+
+
 def test_refuses_what_is_no_log() -> None:
     for log in (None, np.zeros((3, 3)), 5):
         with pytest.raises(ValueError, match="log must be a data frame"):
