@@ -56,6 +56,11 @@ FORMAT_HELP = (
     "A text model reads a file without a known suffix as lines."
 )
 TEXT_FORMAT_HELP = "auto, lines, csv, tsv or jsonl. auto uses the file name; without a known suffix it means lines."
+FORMAT_HELPS = (
+    (FORMAT_HELP, ("train", "evaluate")),
+    (TEXT_FORMAT_HELP, ("compress",)),
+    ("auto, csv, tsv or jsonl. auto uses the file name.", ("update",)),
+)
 TRAIN_HELP = (
     "Training data. Sparse points: XMC-repository or svmlight format, or a SciPy matrix (.npz, with --labels-file). "
     "Text: a CSV, TSV, JSONL or Parquet table, or lines that start with __label__NAME. "
@@ -123,7 +128,7 @@ def _essential_options() -> tuple[CommandOption, ...]:
             CommandOption(
                 "format", "FORMAT", help, commands=commands, default="auto", check=one_of(*FORMATS), kinds=EVERY
             )
-            for help, commands in ((FORMAT_HELP, ("train", "evaluate", "update")), (TEXT_FORMAT_HELP, ("compress",)))
+            for help, commands in FORMAT_HELPS
         ),
         CommandOption(
             "format", "tsv|jsonl", TSV_HELP, commands=("predict",), default="tsv",
