@@ -6,7 +6,8 @@
 The log is one for `bench.streams`. The first 70 % of the events train, 15 % more only go into memory, and the last 15 %
 are the test. Each batch is predicted from the events before it. Systems: ``sparsenet`` (`TemporalLinkPredictor`),
 ``pyg`` (the example of PyTorch Geometric, in its environment of ``make peers``), ``NextItem``, ``recency`` and
-``EdgeBank``. ``pyg-known`` trains against targets seen so far, instead of all. Rules and `NextItem` learn the middle
+``EdgeBank``. ``pyg-known`` trains against targets seen so far, instead of all; ``pyg-mended`` has the faults of PyG
+mended that `bench.peers.pyg` describes. Rules and `NextItem` learn the middle
 15 % too, and have neither epochs nor seeds. `NextItem` scores at most 100 candidates, all others have the score 0; its
 ranks come from `NextItem.score`.
 
@@ -136,14 +137,16 @@ def network_scores(log: dict[str, Any], size: int, epochs: int, seed: int) -> di
     }
 
 
-def pyg_scores(log: dict[str, Any], size: int, epochs: Sequence[int], seed: int, known: bool) -> Iterator[Any]:
+def pyg_scores(system: str, log: dict[str, Any], size: int, epochs: Sequence[int], seed: int) -> Iterator[Any]:
     """Train the example of PyTorch Geometric, and measure it after some of its epochs."""
     others = negatives(log, size)
     ends = bounds(len(log["sources"]))
     run = {"seed": seed, "n_train": ends[1], "batch": size, "epochs": max(epochs), "tested": list(epochs)}
     run |= {"ranked_from": ends[2]}
-    given = {**log, "random": others[0], "historical": others[1]} | ({"negatives": others[0]} if known else {})
-    with peer(given, [run], DROPOUT) as next_run:
+    given = {**log, "random": others[0], "historical": others[1]}
+    if system == "pyg-known":
+        given["negatives"] = others[0]
+    with peer(given, [run], DROPOUT, exact=system == "pyg-mended") as next_run:
         found = next_run()
     for epoch in epochs:
         right, drawn, historical = found[f"scores{epoch}"]
@@ -158,9 +161,9 @@ def runs(system: str, log: dict[str, Any], size: int, options: argparse.Namespac
     if system == "sparsenet":
         for epochs, seed in product(options.epochs, options.seeds):
             yield {"epochs": epochs, "seed": seed} | network_scores(log, size, epochs, seed)
-    elif system in ("pyg", "pyg-known"):
+    elif system in ("pyg", "pyg-known", "pyg-mended"):
         for seed in options.seeds:
-            found = pyg_scores(log, size, options.epochs, seed, system == "pyg-known")
+            found = pyg_scores(system, log, size, options.epochs, seed)
             yield from ({"seed": seed} | run for run in found)
     elif system == "NextItem":
         yield {"scores": next_item_scores(log, size)}

@@ -914,7 +914,8 @@ def learn_stream(
       after its last run; -1: none. pair_times (U, H): the last time. pair_counts (U, H, 6): its events, the events of
       user and item then, the length of the last run, events received from it, and 1 if the last one was received.
       pair_features (U, H, E): the features of the last event.
-    - user_values (U, 6): events, last time, mean gap, fraction of new items, fraction of repeats, length of the run.
+    - user_values (U, 7): events, last time, mean gap, fraction of new items, fraction of repeats, length of the run,
+      number of the last event.
     - item_counts (N,): events; below 0 in rows without an item. item_values (N, 9): time, number and user of the last
       event, fraction of repeats; then log2 of the decayed counts, as if nothing had decayed: of events by each of the
       half_lives (4,), which are numbers of events, and of new users by the second. item_features (N, I).

@@ -151,6 +151,7 @@ void remember(const StreamState& state, int64_t user, int32_t item, double time,
   values[kEvents] += 1;
   values[kLast] = time;
   values[kRun] += 1;
+  values[kUserEvent] = events;
   double* of_item = values_of(state, item);
   of_item[kItemLast] = time;
   of_item[kItemEvent] = events;

@@ -8,7 +8,7 @@
 namespace sparsenet {
 
 // Columns of user_values, pair_counts and item_values.
-enum UserValue : uint8_t { kEvents, kLast, kGap, kNovelty, kRepeats, kRun };
+enum UserValue : uint8_t { kEvents, kLast, kGap, kNovelty, kRepeats, kRun, kUserEvent };
 enum PairCount : uint8_t { kCount, kUserEvents, kItemEvents, kLastRun, kReceived, kWasReceived };
 enum ItemValue : uint8_t { kItemLast, kItemEvent, kItemUser, kItemRepeats, kItemLevels };
 

@@ -6,7 +6,7 @@
 namespace sparsenet {
 
 constexpr int64_t kHalfLives = 4;
-constexpr int64_t kUserValues = 6;  // events, last time, mean gap, novelty, repeats, run
+constexpr int64_t kUserValues = 7;  // events, last time, mean gap, novelty, repeats, run, last event
 constexpr int64_t kPairCounts = 6;  // events, user's and item's events then, run before, received, was received
 constexpr int64_t kItemValues = 4 + kHalfLives + 1;  // last time, event and user, repeats, levels
 constexpr int64_t kClock = 3;                        // events, the first and the last time

@@ -1,4 +1,4 @@
-"""The command line: ``sparsenet train | evaluate | predict | compress | info | demo``.
+"""The command line: ``sparsenet train | evaluate | predict | update | compress | info | demo``.
 
 Results go to stdout, everything else to stderr. Exit status: 0; 1 for bad data or a bad model, with one line that names
 the problem; 2 for wrong usage; 130 after Ctrl-C. Commands import what they need when they run, so that --help is fast.
@@ -72,7 +72,7 @@ def train(given: SimpleNamespace) -> None:
     The kind of model depends on the file. Sparse points: a blend of a tree, a network and nearest neighbors. Text: a
     linear model or a blend, by the number of texts and labels, or by held-out texts. --target without --text trains on
     a table with mixed columns. --user and --item train a recommender on a log, and with --method next-item a model that
-    learns from each event. --method chooses another model.
+    learns from each event. --method links with --source and --target predicts links. --method chooses another model.
 
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is
     not saved, and the previous model stays.
@@ -81,31 +81,31 @@ def train(given: SimpleNamespace) -> None:
     from sparsenet.core.progress import shown_by_default
 
     with shown_by_default(given.progress):
-        if usage.is_stream(given):
-            usage.check_train(given, "stream")
+        if kind := usage.stream_kind(given):
+            usage.check_train(given, kind)
             usage.check_log_format(given.format, "format")
-            summary = stream_commands.train(given, usage.parameters(given, "stream"))
+            summary = stream_commands.train(kind, given, usage.parameters(given, kind))
             describe = stream_commands.describe_training
         elif usage.is_log(given):
             usage.check_train(given, "log")
             usage.check_log_format(given.format, "format")
-            summary = log_commands.train(given, usage.parameters(given))
+            summary = log_commands.train(given, usage.parameters(given, "log"))
             describe = log_commands.describe_training
         elif table_commands.is_table_file(given):
             usage.check_train(given, "table")
-            summary = table_commands.train(given, usage.parameters(given))
+            summary = table_commands.train(given, usage.parameters(given, "table"))
             describe = table_commands.describe_training
         elif text_sources.is_text_file(given.data, given.format, usage.table_options(given)):
             usage.check_train(given, "text")
             source = text_sources.text_source(given)
             valid = text_sources.validation_source(source, given.valid, given.format)
-            summary = text_training.train(source, given.model, valid, usage.parameters(given), given.cache)
+            summary = text_training.train(source, given.model, valid, usage.parameters(given, "text"), given.cache)
             describe = text_training.describe
         else:
             kind = usage.kind_of_point_model(given)
             usage.check_train(given, kind)
             usage.check_point_format(given.format, "format", given.labels_file)
-            summary = point_training.train(kind, given, usage.parameters(given))
+            summary = point_training.train(kind, given, usage.parameters(given, kind))
             describe = point_training.describe
     show(summary, given.json, describe(summary))
     if summary["interrupted"]:
@@ -165,8 +165,9 @@ def predict(given: SimpleNamespace) -> None:
     """Predict the best labels of each point or text, in the order of the input and in constant memory.
 
     A recommender reads the name of a user on each line, baskets with --baskets, or a log of new users from a table.
-    Unknown users get the most popular items. A model of a stream reads the names of users, too. A link predictor reads
-    a whole table with the columns of sources and targets, and adds the probability of each link.
+    Unknown users get the most popular items. A model of a stream reads the names of users, too, or a table with a row
+    for each question: the user, and the time if there is such a column. A link predictor reads a table with the columns
+    of sources and targets, and adds the probability of each link. Both read the whole table first.
     """
     from sparsenet.cli import (
         log_commands,
@@ -187,8 +188,7 @@ def predict(given: SimpleNamespace) -> None:
             answers = stream_commands.predict_links(given)
         elif kind == "stream":
             usage.check_options("predict", given, kind)
-            if given.input_format not in ("auto", "lines"):
-                usage.refuse("input_format", "a model of a stream reads the name of a user on each line: leave it out")
+            usage.check_log_format(given.input_format, "input_format", "lines")
             answers = stream_commands.predict(given)
         elif models.is_log_model(given.model):
             usage.check_options("predict", given, "log")
@@ -211,6 +211,25 @@ def predict(given: SimpleNamespace) -> None:
             sys.stdout.flush()
     except EmptyFileError as error:  # no points have no answers
         say(f"{error.path} is empty, so there is nothing to predict")
+
+
+@command("update shop new-orders.csv")
+def update(given: SimpleNamespace) -> None:
+    """Learn later events, and save the model again: for models of streams (--method next-item or links).
+
+    Ctrl-C leaves the saved model unchanged.
+    """
+    from sparsenet.cli import models, stream_commands
+    from sparsenet.core.progress import shown_by_default
+
+    kind = models.stream_kind(given.model)
+    if kind is None:
+        raise typer.BadParameter(f"{given.model} is no model of a stream, and only these are updated: train it again")
+    usage.check_options("update", given, kind)
+    usage.check_log_format(given.format, "format")
+    with shown_by_default(given.progress):
+        summary = stream_commands.update(given)
+    show(summary, given.json, stream_commands.describe_training(summary))
 
 
 @command("compress reviews --max-bytes 5MB --valid more-reviews.csv")

@@ -19,13 +19,16 @@ OF_BLENDS = frozenset({"blend", "bare-blend"})
 OF_POINTS = frozenset({"points", "tree"}) | OF_NETWORKS | OF_BLENDS
 OF_LOGS = frozenset({"log"})
 OF_STREAMS = frozenset({"stream"})
-OF_EVENTS = OF_STREAMS | {"links"}
+OF_LINKS = frozenset({"links"})
+OF_EVENTS = OF_STREAMS | OF_LINKS
 OF_TABLES = frozenset({"table"})
 OF_CLASSIFIERS = OF_TEXT | OF_POINTS
 NOT_OF_STREAMS = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
 EVERY = NOT_OF_STREAMS | OF_EVENTS
 #: The methods for sparse points. The first one is the default.
 POINT_METHODS = ("blend", "network", "tree")
+#: The methods for streams of events, and their kinds of model.
+STREAM_METHODS = {"next-item": "stream", "links": "links"}
 NOUNS = {
     "text": "text model",
     "tree": "tree",
@@ -36,6 +39,8 @@ NOUNS = {
 }
 #: Reasons why options have no effect on some kinds of model.
 NOT_FOR_POINTS = {"points": "applies to tables of text, and sparse points have no columns: leave it out"}
+NOT_OF_LINKS = {"links": "links has sources and targets: --source and --target"}
+NOT_OF_USERS = {"stream": "next-item has users and items: --user and --item"}
 BESIDE = {"text": "text labels are in the same file, in a column or in __label__ words"}
 NOT_COMPACT = {
     "text": "use sparsenet compress to make a text model smaller",
@@ -45,6 +50,7 @@ NO_CACHE = {
     "table": "a table stays in memory: leave it out, or train on numbers as sparse points",
     "log": "a log stays in memory: leave it out, or use --method next-item, which keeps no log",
     "stream": "a stream is read once and not kept: leave it out",
+    "links": "a log of links stays in memory: leave it out",
 }
 
 
@@ -53,8 +59,8 @@ class CommandOption:
     """One option or argument of the command line.
 
     `kinds` are the models that it has an effect on, and `refusals` the reasons given for others, by kind. `sets` is the
-    parameter of the classifier. `shown` describes the default in the help. `essential` options of `train` are in the
-    first panel of its help instead of their own.
+    parameter of the model, by kind if their names differ. `shown` describes the default in the help. `essential`
+    options of `train` are in the first panel of its help instead of their own.
     """
 
     name: str
@@ -71,7 +77,7 @@ class CommandOption:
     check: Callable[[Any], Any] | None = None
     kinds: frozenset[str] = OF_CLASSIFIERS
     refusals: Mapping[str, str] = field(default_factory=dict)
-    sets: str | None = None
+    sets: str | Mapping[str, str] | None = None
     needs_valid: str | None = None
 
     @property
@@ -94,6 +100,12 @@ class CommandOption:
         default = Parameter.empty if self.default is ... else self.default
         return Parameter(self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.type, made])
 
+    def parameter_of(self, kind: str) -> str | None:
+        """Return the parameter that the option sets for a kind of model; None if it sets none."""
+        if kind not in self.kinds or self.sets is None:
+            return None
+        return self.sets if isinstance(self.sets, str) else self.sets[kind]
+
     def is_given(self, value: Any) -> bool:
         """Return whether the user set the option to something that needs support; --no-checkpoint needs none."""
         checked = self.check(self.default) if self.check and isinstance(self.default, str) else self.default
@@ -111,7 +123,8 @@ class CommandOption:
         if reason:
             return reason
         if self.kinds <= OF_EVENTS and kind not in OF_EVENTS:
-            return "is for streams of events: --method next-item"
+            methods = [method for method, own in STREAM_METHODS.items() if own in self.kinds]
+            return f"is for streams of events: --method {' or '.join(methods)}"
         if self.kinds in (OF_LOGS, OF_LOGS | OF_STREAMS) and kind not in OF_EVENTS:
             return "is for logs of interactions, which train tells by --user and --item"
         if self.kinds == OF_TABLES:

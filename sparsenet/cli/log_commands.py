@@ -26,6 +26,8 @@ from sparsenet.estimators.recommender import Recommender
 from sparsenet.estimators.recommender_inputs import UnknownItems
 from sparsenet.features.log_names import find
 
+#: What models of logs count.
+NOUNS = ("user", "item", "node", "event")
 #: Recommenders are always measured at this rank, in addition to the ranks of --k.
 AT = 20
 
@@ -58,9 +60,16 @@ def is_by_position(given: SimpleNamespace) -> bool:
 
 def columns_of(given: SimpleNamespace, *, by_position: bool) -> dict[str, Any]:
     """Return the columns as arguments of `fit`; numbers are positions in CSV and TSV."""
-    names = {name: getattr(given, name) for name in ("user", "item", "time", "weight")}
-    found = {name: value for name, value in names.items() if value is not None}
-    return {name: int(value) if by_position and value.isdecimal() else value for name, value in found.items()}
+    return {
+        name: column_of(getattr(given, name), by_position=by_position)
+        for name in ("user", "item", "time", "weight")
+        if getattr(given, name) is not None
+    }
+
+
+def column_of(name: str, *, by_position: bool) -> str | int:
+    """Return a column, as a position if it is a number and numbers are positions."""
+    return int(name) if by_position and name.isdecimal() else name
 
 
 def file_of(given: SimpleNamespace, format_option: str = "format") -> dict[str, Any]:
@@ -72,11 +81,13 @@ def file_of(given: SimpleNamespace, format_option: str = "format") -> dict[str, 
 def describe_training(summary: Mapping[str, Any], measures: Callable[[Mapping[str, Any]], str] | None = None) -> str:
     """Put the summary of a training run into words."""
     lines = [
-        ", ".join(count(summary[f"{noun}s"], noun) for noun in ("user", "item", "event")),
+        ", ".join(count(summary[f"{noun}s"], noun) for noun in NOUNS if f"{noun}s" in summary),
         f"{summary['seconds']:.1f} s ({summary['cpu_seconds']:.1f} CPU s, {summary['backend']} kernels)",
     ]
     if "valid" in summary:
         lines.append((measures or describe_measures)(summary["valid"]))
+    if "loss" in summary:
+        lines[0] += f", loss {summary['loss']:.3f}"
     return "\n".join([*lines, f"{summary['model']}: {in_words(summary['model_bytes'])}"])
 
 

@@ -43,6 +43,8 @@ _OPTIONS = {
     r"\b(user|item|time|weight)=('[^']*' is not a column)": r"--\1 \2",
     r"\bpass split='random'": "add --split random",
     r"\bpass sort=True": "pass --sort",
+    r"lower max_nodes, memory or neighbors": "lower --max-nodes, --memory or --neighbors",
+    r"lower learning_rate, or": "lower --learning-rate, or",
     r"\(keep_users=False\)": "(--no-keep-users)",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }

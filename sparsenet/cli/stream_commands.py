@@ -1,4 +1,4 @@
-"""Models of streams of events on the command line: training of `NextItem`, evaluation and prediction of all."""
+"""Models of streams of events on the command line: training, updates, evaluation and prediction."""
 
 from __future__ import annotations
 
@@ -13,58 +13,99 @@ from typing import Any
 
 from sparsenet import storage
 from sparsenet.cli import log_commands
-from sparsenet.cli.log_commands import answer_line, columns_of, file_of, grouped, is_by_position, read_name
-from sparsenet.cli.reporting import SkippedLines, count, memory_for
+from sparsenet.cli.log_commands import NOUNS, answer_line, column_of, file_of, grouped, is_by_position, read_name
+from sparsenet.cli.reporting import SkippedLines, count, memory_for, say
 from sparsenet.cli.results import ESCAPES
 from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
 from sparsenet.core.memory import in_words
 from sparsenet.data.blocks import line_blocks
+from sparsenet.data.errors import quoted
+from sparsenet.data.formats import text_format
 from sparsenet.data.lines import skip_blank, text_lines
 from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
 from sparsenet.estimators.loading import class_of, load
 
-KIND = "NextItem"
 #: The kinds of model in the option table, by class.
-KINDS = {KIND: "stream", "TemporalLinkPredictor": "links"}
-#: What models of streams count: attributes such as `n_users_`.
-SIZES = ("users", "items", "nodes", "events")
+KINDS = {"NextItem": "stream", "TemporalLinkPredictor": "links"}
+#: The classes, by kind.
+_CLASSES = {kind: name for name, kind in KINDS.items()}
+#: The options that name columns of a log, by kind.
+_COLUMNS = {"stream": ("user", "item", "time"), "links": ("source", "target", "time")}
 
 
-def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Train and save a model of a stream, and return a summary for people and programs."""
-    refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid})
+    refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid, "--item-features": given.item_features})
     storage.prepare(given.model)
-    clock, model, path = Clock(), class_of(KIND)(**parameters), os.fspath(given.data)
-    columns = columns_of(given, by_position=is_by_position(given))
+    clock, model, path = Clock(), class_of(_CLASSES[kind])(**parameters), os.fspath(given.data)
     try:
         with memory_for(f"training on the stream {name_of(path)}"):
-            model.fit(path, **columns, sort=given.sort, **file_of(given))
+            model.fit(path, **_columns_of(kind, given), sort=given.sort, **_items_of(given), **file_of(given))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(nothing_saved(given.model)) from None
     save(model, given.model)
     summary = _sizes(model) | {"columns": model.columns_} | clock.summary(given.model)
+    if kind == "links":
+        summary["loss"] = model.loss_
     if given.valid is not None:
         try:
-            summary["valid"] = model.score(given.valid, sort=given.sort)
+            summary["valid"] = model.score(os.fspath(given.valid), sort=given.sort)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
     return summary
 
 
+def _columns_of(kind: str, given: SimpleNamespace) -> dict[str, Any]:
+    """Return the columns that are given as arguments of `fit`."""
+    by_position = is_by_position(given)
+    names = {name: getattr(given, name) for name in _COLUMNS[kind] if getattr(given, name) is not None}
+    found: dict[str, Any] = {name: column_of(value, by_position=by_position) for name, value in names.items()}
+    features = [column_of(name, by_position=by_position) for name in given.event_features or ()]
+    return found | {"event_features": features}
+
+
+def _items_of(given: SimpleNamespace) -> dict[str, str]:
+    """Return the table of items as an argument of `fit` or `update`, if it is given."""
+    return {} if given.item_features is None else {"item_features": os.fspath(given.item_features)}
+
+
+def update(given: SimpleNamespace) -> dict[str, Any]:
+    """Learn a later log, save the model, and return a summary for people and programs."""
+    refuse_stdin_twice({"LOG": given.data, "--item-features": given.item_features})
+    output = given.output or given.model
+    storage.prepare(output)
+    clock, model = Clock(), load(given.model).set_params(n_jobs=given.threads)
+    before, options = model.n_events_, _links_of(given, "train") | _items_of(given)
+    try:
+        with memory_for(f"learning the stream {name_of(given.data)}"):
+            model.update(os.fspath(given.data), sort=given.sort, **options, **file_of(given))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(nothing_saved(output)) from None
+    save(model, output)
+    return _sizes(model) | {"learnt": model.n_events_ - before} | clock.summary(output)
+
+
+def _links_of(given: SimpleNamespace, *names: str) -> dict[str, bool]:
+    """Return options of link predictors that are given, by argument."""
+    return {name: getattr(given, name) for name in names if getattr(given, name) is not None}
+
+
 def describe_training(summary: Mapping[str, Any]) -> str:
-    """Put the summary of a training run into words."""
-    return log_commands.describe_training(summary, describe_measures)
+    """Put the summary of a training run or an update into words."""
+    words = log_commands.describe_training(summary, describe_measures)
+    return f"{count(summary['learnt'], 'further event')} learnt\n{words}" if "learnt" in summary else words
 
 
 def _sizes(model: Any) -> dict[str, int]:
-    return {name: getattr(model, f"n_{name}_") for name in SIZES if hasattr(model, f"n_{name}_")}
+    return {f"{noun}s": getattr(model, f"n_{noun}s_") for noun in NOUNS if hasattr(model, f"n_{noun}s_")}
 
 
 def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     """Predict each event of a later log, then learn it; the saved model does not change."""
     model, started = _load(given), time.perf_counter()
     before = model.n_events_
-    found = model.score(os.fspath(given.data), sort=given.sort, **file_of(given))
+    options = _links_of(given, "train", "ranking")
+    found = model.score(os.fspath(given.data), sort=given.sort, **options, **file_of(given))
     return {**found, "events": model.n_events_ - before, "seconds": time.perf_counter() - started}
 
 
@@ -77,17 +118,66 @@ def describe_measures(scores: Mapping[str, Any]) -> str:
     return f"{measures}\n{count(scores['events'], 'event')} in {scores['seconds']:.2f} s"
 
 
+class UnknownUsers:
+    """Counts users that a model does not know."""
+
+    def __init__(self, model: Any) -> None:
+        known = model.users_
+        self.kind = known.dtype.kind
+        self._known, self._n, self._first = set(known.tolist()), 0, ""
+
+    def add(self, users: list[Any]) -> None:
+        """Count the unknown ones among further users."""
+        unknown = [user for user in users if user not in self._known]
+        if unknown and not self._n:
+            self._first = quoted(str(unknown[0]))
+        self._n += len(unknown)
+
+    def report(self, advice: str = "") -> None:
+        """Report how many there were, if any."""
+        if self._n:
+            what = f"{count(self._n, 'user')} unknown to the model, such as {self._first}"
+            say(f"{what}: they get what users without a history take{advice}")
+
+
 def predict(given: SimpleNamespace) -> Iterator[str]:
-    """Yield the items that the users on lines take next, at the time of the last event."""
+    """Yield the items that users take next: for users on lines after the last event, or for the rows of a table."""
     model, skipped = _load(given), SkippedLines()
-    kind = "O" if storage.metadata(given.model)["string_users"] else "i"
+    unknown = UnknownUsers(model)
+    named = given.input_format if given.input_format != "auto" else text_format(given.data)
+    if named not in (None, "lines"):
+        yield from _answer_rows(model, given, unknown)
+        return
     with open_source(os.fspath(given.data)) as source:
         lines = skip_blank(text_lines(source, blocks=line_blocks(source, may_be_empty=True)), skipped.add)
         while batch := list(islice(lines, given.batch_size)):
-            users = [read_name(line.text, kind, source.name, line.number) for line in batch]
+            users = [read_name(line.text, unknown.kind, source.name, line.number) for line in batch]
+            unknown.add(users)
             answers = grouped(model.topk(list(dict.fromkeys(users)), k=given.k), "user")
             yield from (answer_line(given.format, answers.get(user, []), user) for user in users)
+    unknown.report("; if the file is a table, pass --input-format csv, tsv or jsonl")
     skipped.report(given.data, "they are blank")
+
+
+def _answer_rows(model: Any, given: SimpleNamespace, unknown: UnknownUsers) -> Iterator[str]:
+    """Yield the items that the users of a table take next, at the times in it, if any."""
+    asked = model.read_questions(os.fspath(given.data), **file_of(given, "input_format"))
+    users, times, columns = asked["users"].tolist(), asked.get("time"), model.columns_
+    when = "after the last event" if times is None else f"at the times in column {columns['time']!r}"
+    read = f"{count(len(users), 'row')} of {name_of(given.data)}"
+    say(f"{read} answered for the users in column {columns['user']!r} {when}")
+    for first in range(0, len(users), given.batch_size):
+        part = slice(first, first + given.batch_size)
+        found = model.topk(users[part], time=None if times is None else times[part], k=given.k)
+        answers: list[list[Any]] = []
+        for item, score, rank in zip(*(found[name].tolist() for name in ("item", "score", "rank")), strict=True):
+            if rank == 1:
+                answers.append([])
+            answers[-1].append((item, score))
+        for user, own in zip(users[part], answers, strict=True):
+            yield answer_line(given.format, own, user)
+    unknown.add(users)
+    unknown.report()
 
 
 def predict_links(given: SimpleNamespace) -> Iterator[str]:
@@ -128,7 +218,7 @@ def describe_model(found: Mapping[str, Any]) -> str:
     columns = {name: column for name, column in found["columns"].items() if column is not None}
     rows = {
         "model": f"{found['model']}: {found['kind']}, {in_words(found['bytes'])}",
-        "holds": ", ".join(count(found[name], name[:-1]) for name in SIZES if name in found),
+        "holds": ", ".join(count(found[f"{noun}s"], noun) for noun in NOUNS if f"{noun}s" in found),
         "columns": ", ".join(f"{name} in {column!r}" for name, column in columns.items()),
         "features": "; ".join(f"of {of}: {', '.join(names)}" for of, names in found["features"].items() if names),
         "settings": ", ".join(f"{name}={value}" for name, value in found["settings"].items()),

@@ -8,8 +8,9 @@ from typing import Any
 
 import typer
 
-from sparsenet.cli.command_option import POINT_METHODS
-from sparsenet.cli.option_table import TABLES, options_of
+from sparsenet.cli.command_option import POINT_METHODS, STREAM_METHODS
+from sparsenet.cli.data_options import TABLES
+from sparsenet.cli.option_table import options_of
 
 #: Options that describe how the rows of CSV and TSV are written.
 ROWS = ("header", "quotes", "delimiter", "encoding")
@@ -32,12 +33,11 @@ def check_options(command: str, given: SimpleNamespace, kind: str) -> None:
                 refuse(option.name, f"needs --valid, {option.needs_valid}")
 
 
-def parameters(given: SimpleNamespace, kind: str | None = None) -> dict[str, Any]:
-    """Return the parameters of the model that the options of `train` set, for all kinds or one."""
-    own = [option for option in options_of("train") if option.sets and (kind is None or kind in option.kinds)]
-    found = {str(option.sets): getattr(given, option.name) for option in own}
-    found = {name: value for name, value in found.items() if value is not None}
-    if found.get("method") in ("table", "next-item"):
+def parameters(given: SimpleNamespace, kind: str) -> dict[str, Any]:
+    """Return the parameters of a kind of model that the options of `train` set."""
+    own = ((option.parameter_of(kind), getattr(given, option.name)) for option in options_of("train"))
+    found = {name: value for name, value in own if name is not None and value is not None}
+    if found.get("method") in ("table", *STREAM_METHODS):
         del found["method"]
     return found | ({"char_ngrams": None} if found.get("char_ngrams") == "none" else {})
 
@@ -66,13 +66,13 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
         refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
 
 
-def is_stream(given: SimpleNamespace) -> bool:
-    """Return whether `train` reads a stream of events."""
-    return bool(given.method == "next-item")
+def stream_kind(given: SimpleNamespace) -> str | None:
+    """Return the kind of model that `train` makes of a stream of events, "stream" or "links"; None for other data."""
+    return STREAM_METHODS.get(given.method)
 
 
 def is_log(given: SimpleNamespace) -> bool:
-    """Return whether `train` reads a log of interactions."""
+    """Return whether `train` makes a recommender of a log of interactions."""
     return given.user is not None or given.item is not None
 
 

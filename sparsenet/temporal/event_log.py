@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,10 +96,7 @@ def read_events(
     times = n_events + np.arange(len(frame), dtype=np.float64)
     order: I64 = np.arange(len(frame))
     if columns.time is not None:
-        times = read_times(frame, columns.time)
-        row = first_unusable(times)
-        if row is not None:  # differences of such times would overflow
-            raise frame.error(unusable(times[row], f"in column {columns.time!r}"), row)
+        times = _read_times(frame, columns.time)
         order = np.argsort(times, kind="stable") if sort else order
         _check_order(frame, columns.time, times, order, newest, sort=sort)
     return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order)
@@ -117,13 +114,40 @@ def read_links(log: Any, columns: LogColumns, file: LogFile) -> dict[str, NDArra
     return found
 
 
+def read_questions(log: Any, columns: LogColumns, file: LogFile, newest: float | None) -> dict[str, NDArray[Any]]:
+    """Read the users of a log, and its times if it has such a column; refuse times before `newest`."""
+    frame = log_frame(as_table(log), replace(columns, features=()), columns.like_training(log, file), "log")
+    frame.require([columns.user], "user")
+    codes, names = encode_names(frame, columns.user)
+    found = {"users": names[codes]}
+    if columns.time is not None and columns.time in frame:
+        found["time"] = times = _read_times(frame, columns.time)
+        if newest is not None and times.min(initial=newest) < newest:
+            _refuse_older(frame, columns.time, times, int(np.argmin(times)), newest, "ask for a later time")
+    return found
+
+
+def _read_times(frame: Frame, column: str) -> F64:
+    """Return the times of the rows; refuse those whose differences would overflow."""
+    times = read_times(frame, column)
+    row = first_unusable(times)
+    if row is not None:
+        raise frame.error(unusable(times[row], f"in column {column!r}"), row)
+    return times
+
+
+def _refuse_older(frame: Frame, column: str, times: F64, row: int, newest: float, advice: str) -> NoReturn:
+    problem = f"the time {times[row]:.15g} in column {column!r} is before {newest:.15g}, the last event learnt"
+    raise frame.error(f"{problem}: {advice}", row)
+
+
 def _check_order(frame: Frame, column: str, times: F64, order: I64, newest: float | None, *, sort: bool) -> None:
     """Raise an error about the first event that is older than the one before it, or than the state."""
     if newest is not None and len(times):
         row = int(np.argmax(times < newest)) if not sort else int(np.argmin(times))
         if times[row] < newest:
-            problem = f"the time {times[row]:.15g} in column {column!r} is before {newest:.15g}, the last event learnt"
-            raise frame.error(f"{problem}: a stream goes forwards, so leave older events out, or fit on all", row)
+            advice = "a stream goes forwards, so leave older events out, or fit on all"
+            _refuse_older(frame, column, times, row, newest, advice)
     back = np.flatnonzero(np.diff(times[order]) < 0)
     if len(back):
         row = int(back[0]) + 1

@@ -9,15 +9,15 @@ import typer
 from typer.testing import CliRunner
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Recommender, TextClassifier, TreeClassifier, cli
-from sparsenet.cli import option_table
+from sparsenet.cli import data_options, training_options
 from sparsenet.cli.command_option import EVERY, POINT_METHODS, CommandOption
 from sparsenet.cli.option_table import options_of, table
-from sparsenet.temporal import NextItem
+from sparsenet.temporal import NextItem, TemporalLinkPredictor
 
 PANELS = [
-    *(option_table.POINTS, option_table.TEXT, option_table.TABLES, option_table.LOGS),
-    *(option_table.STREAMS, option_table.MIXED),
-    *(option_table.NETWORKS, option_table.TREES, option_table.MACHINE),
+    *(data_options.POINTS, data_options.TEXT, data_options.TABLES, data_options.LOGS),
+    *(data_options.STREAMS, data_options.MIXED),
+    *(training_options.NETWORKS, training_options.TREES, training_options.MACHINE),
 ]
 #: The classifiers of each kind of model, whose parameters the options set.
 CLASSIFIERS: dict[str, list[Any]] = {
@@ -28,6 +28,7 @@ CLASSIFIERS: dict[str, list[Any]] = {
     "bare-blend": [BlendClassifier, TreeClassifier],
     "log": [Recommender],
     "stream": [NextItem],
+    "links": [TemporalLinkPredictor],
 }
 #: Parameters that a kind of model has, and the command line does not offer for it.
 WITHHELD = {
@@ -62,7 +63,7 @@ def test_first_panel_of_train_has_the_dozen_options_that_matter() -> None:
     ]
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "compress", "info", "demo"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "update", "compress", "info", "demo"])
 def test_help_text_is_wide_enough_to_read(command: str) -> None:
     """Help of an option gets at least 45 of 100 columns."""
     for panel in help_of(command).split("╭─")[2:]:
@@ -76,7 +77,8 @@ def test_help_text_is_wide_enough_to_read(command: str) -> None:
 def test_options_set_parameters_of_exactly_the_models_that_they_apply_to(option: CommandOption) -> None:
     if option.sets == "method":
         return  # chooses the classifier of points, and is a parameter of the text classifier
-    having = {kind for kind in CLASSIFIERS if option.sets in parameters_of(kind)}
+    sets = dict.fromkeys(CLASSIFIERS, option.sets) if isinstance(option.sets, str) else option.sets or {}
+    having = {kind for kind in CLASSIFIERS if sets.get(kind) in parameters_of(kind)}
     assert option.kinds & CLASSIFIERS.keys() == {kind for kind in having if (option.name, kind) not in WITHHELD}
 
 
@@ -97,7 +99,7 @@ def test_method_names_every_kind_of_model_of_points() -> None:
 @pytest.mark.parametrize("command", ["evaluate", "predict", "compress"])
 def test_other_commands_group_the_options_about_tables(command: str) -> None:
     params = typer.main.get_group(cli.app).commands[command].params
-    names = {param.name for param in params if getattr(param, "rich_help_panel", None) == option_table.TABLES}
+    names = {param.name for param in params if getattr(param, "rich_help_panel", None) == data_options.TABLES}
     assert {"text", "header", "quotes", "delimiter", "encoding"} <= names
 
 

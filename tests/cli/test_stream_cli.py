@@ -71,6 +71,41 @@ def test_predicts_for_users_in_their_order(folder: Path) -> None:
     assert json.loads(shown)["items"] == [lines[0][1].split(":")[0]]
 
 
+def test_answers_each_row_of_a_log(folder: Path) -> None:
+    status, shown, said = run("predict", folder / "wiki", folder / "later.csv", "--k", 1)
+    assert status == 0
+    assert "200 rows of " in said
+    assert said.endswith("later.csv answered for the users in column 'who' at the times in column 'time'")
+    asked = [row.split(",") for row in (folder / "later.csv").read_text().splitlines()[1:]]
+    users, times = [row[0] for row in asked], [float(row[2]) for row in asked]
+    found = fitted(folder).topk(users, time=times, k=1)
+    wanted = zip(users, found["item"].tolist(), found["score"].tolist(), strict=True)
+    assert shown == "".join(f"{user}\t{item}:{score:.6g}\n" for user, item, score in wanted)
+
+
+def test_answers_a_table_without_times_and_with_unknown_users(folder: Path) -> None:
+    content = b"n,who\n1,u07\n2,nobody\n"
+    options = ["--input-format", "csv", "--batch-size", 1]
+    status, shown, said = run("predict", folder / "wiki", "-", *options, stdin=content)
+    assert (status, [line.split("\t")[0] for line in shown.splitlines()]) == (0, ["u07", "nobody"])
+    assert "answered for the users in column 'who' after the last event" in said
+    assert "1 user unknown to the model, such as 'nobody'" in said
+
+
+def test_says_that_lines_are_no_users(folder: Path) -> None:
+    status, _, said = run("predict", folder / "wiki", "-", stdin=b"u07\nu07,p03,900\n")
+    assert status == 0
+    assert "1 user unknown to the model, such as 'u07,p03,900': they get what users without a history take" in said
+    assert "pass --input-format csv" in said
+
+
+def test_refuses_questions_before_the_last_event(folder: Path) -> None:
+    status, shown, said = run("predict", folder / "wiki", folder / "edits.csv")
+    assert (status, shown) == (1, "")
+    assert "edits.csv, line 2: the time 0 in column 'time' is before 799" in said
+    assert said.endswith("ask for a later time")
+
+
 def test_describes_the_model(folder: Path) -> None:
     status, shown, _ = run("info", folder / "wiki")
     assert status == 0
@@ -94,6 +129,100 @@ def links(folder: Path) -> Path:
     model = TemporalLinkPredictor(memory=8, random_state=0, n_jobs=1)
     model.fit(folder / "edits.csv", source="who", target="page").save(folder / "links")
     return folder / "links"
+
+
+LINKS = ["--method", "links", "--source", "who", "--target", "page", "--threads", "1"]
+
+
+def test_trains_the_link_predictor_of_python(links: Path, folder: Path) -> None:
+    status, shown, said = run(
+        "train", folder / "edits.csv", *LINKS, "--memory", 8, "--model", folder / "cli", "--valid", folder / "later.csv"
+    )
+    assert (status, said) == (0, "")
+    assert "35 nodes, 800 events, loss 1." in shown
+    assert "AP historical" in shown
+    pair = ("u07", ["p03", "p05"])
+    found, wanted = (TemporalLinkPredictor.load(path).predict_proba(*pair) for path in (folder / "cli", links))
+    assert found.tolist() == wanted.tolist()
+
+
+def test_options_set_the_parameters_of_a_link_predictor(folder: Path) -> None:
+    options = {"neighbors": 3, "batch_size": 50, "epochs": 2, "learning_rate": 0.01, "dropout": 0.2, "max_nodes": 30}
+    flags = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    status, _, said = run("train", folder / "edits.csv", *LINKS, *flags, "--seed", 5, "--model", folder / "set")
+    assert (status, said) == (0, "")
+    model = TemporalLinkPredictor.load(folder / "set")
+    assert options | {"random_state": 5, "memory": 100} == {
+        name: model.get_params()[name] for name in (*options, "random_state", "memory")
+    }
+    assert model.n_nodes_ <= 30
+
+
+@pytest.mark.parametrize("kind", ["wiki", "links"])
+def test_updates_as_python(kind: str, links: Path, folder: Path) -> None:
+    model, new = folder / kind, folder / f"new {kind}"
+    before = sorted((file.name, file.read_bytes()) for file in model.iterdir())
+    status, shown, said = run("update", model, folder / "later.csv", "--output", new)
+    assert (status, said) == (0, "")
+    assert shown.startswith("200 further events learnt\n")
+    assert sorted((file.name, file.read_bytes()) for file in model.iterdir()) == before
+    wanted = load(model).update(folder / "later.csv")
+    wanted.save(folder / "wanted")
+    arrays, found = ({file.name for file in path.glob("arrays*")} for path in (folder / "wanted", new))
+    assert arrays == found
+    status, _, said = run("update", new, folder / "later.csv")
+    assert status == 1
+    assert "later.csv, line 2: the time 800 in column 'time' is before 999, the last event learnt" in said
+    assert load(new).n_events_ == 1000
+
+
+def test_updates_in_place_with_features(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item,time,stars,way\na,x,1,5,web\nb,y,2,1,shop\n")
+    (tmp_path / "items.csv").write_text("item,price\nx,3\ny,4\n")
+    (tmp_path / "more.csv").write_text("item,price\nz,5\n")
+    (tmp_path / "later.csv").write_text("user,item,time,stars,way\na,z,3,4,web\n")
+    features = ["--event-features", "stars", "--event-features", "way", "--item-features", tmp_path / "items.csv"]
+    options = ["--method", "next-item", *features, "--model", tmp_path / "shop"]
+    assert run("train", tmp_path / "log.csv", *options)[0] == 0
+    assert run("update", tmp_path / "shop", tmp_path / "later.csv", "--item-features", tmp_path / "more.csv")[0] == 0
+    model = NextItem.load(tmp_path / "shop")
+    assert (model.n_events_, model.features_) == (3, {"events": ["stars", "way"], "items": ["price"]})
+    assert model._saved.stream.item_table.names == ["x", "y", "z"]
+
+
+def test_only_models_of_streams_are_updated(tmp_path: Path, folder: Path) -> None:
+    run("train", folder / "edits.csv", "--user", "who", "--item", "page", "--model", tmp_path / "log")
+    status, _, said = run("update", tmp_path / "log", folder / "later.csv")
+    assert status == 2
+    assert "is no model of a stream" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ("a,x,2,1\nb,y,1,1\n", [], "line 3: the time in column 'time' goes back from 2 to 1: pass --sort"),
+        ("a,x,1,1\nb,y,2,nan\n", ["--event-features", "size"], "line 3: column 'size' is empty, and features may not"),
+        ("a,x,1,1\nb,y,nan,1\n", [], "line 3: column 'time' holds no time"),
+        ("", [], "holds no rows: a log has a row for each event"),
+    ],
+)
+@pytest.mark.parametrize("kind", [["next-item", "--user", "who", "--item", "page"], LINKS[1:]])
+def test_names_the_bad_row_of_training(
+    kind: list[str], rows: str, options: list[str], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "log.csv").write_text("who,page,time,size\n" + rows)
+    status, _, said = run("train", tmp_path / "log.csv", "--method", *kind, *options, "--model", tmp_path / "none")
+    assert status == 1
+    assert message in said
+    assert not (tmp_path / "none").exists()
+
+
+def test_evaluation_of_links_without_training_and_ranking(links: Path, folder: Path) -> None:
+    status, shown, _ = run("evaluate", links, folder / "later.csv", "--no-train", "--no-ranking", "--json")
+    wanted = TemporalLinkPredictor.load(links).score(folder / "later.csv", train=False, ranking=False)
+    assert status == 0
+    assert {name: json.loads(shown).get(name) for name in wanted} == wanted
+    assert "MRR" not in json.loads(shown)
 
 
 def test_evaluates_a_link_predictor(links: Path, folder: Path) -> None:
@@ -163,7 +292,12 @@ def test_sorts_and_sets_options(folder: Path) -> None:
     [
         ([*TRAIN, "--weight", "n"], "has no effect on a model of a stream"),
         ([*TRAIN, "--seed", "5"], "has no effect on a model of a stream"),
+        ([*TRAIN, "--source", "who"], "next-item has users and items: --user and --item"),
+        ([*LINKS, "--user", "who"], "links has sources and targets: --source and --target"),
+        ([*LINKS, "--history", "5"], "has no effect on a link predictor"),
+        ([*TRAIN, "--memory", "5"], "has no effect on a model of a stream"),
         (["--user", "who", "--item", "page", "--history", "5"], "is for streams of events: --method next-item"),
+        (["--target", "page", "--source", "who"], "is for streams of events: --method links"),
         ([*TRAIN, "--format", "svmlight"], "svmlight is not for logs"),
     ],
 )

@@ -42,16 +42,16 @@ def test_an_update_that_ends_early_leaves_no_names_of_later_events(
 def test_forgets_the_nodes_without_links_for_the_longest_time(tmp_path: Path, mutual: bool) -> None:
     rng = np.random.default_rng(3)
     log = {"source": rng.integers(0, 40, 300) + np.arange(300), "target": rng.integers(0, 9, 300) * 50}
-    log |= {"time": np.arange(300), "size": rng.normal(size=300)}
+    log |= {"time": np.arange(300) // 150, "size": rng.normal(size=300)}
     model = TemporalLinkPredictor(**SMALL, mutual=mutual, max_nodes=24).fit(part(log, 0, 200), event_features=["size"])
     for first in range(200, 300, 20):
         assert model.update(part(log, first, first + 20)).n_nodes_ <= 24
         names, graph = model._saved.stream.names, model._saved.stream.graph
-        last: Any = graph.last_times(names.end)
-        events: dict[Any, float] = {}
+        last: Any = graph.last_links(names.end)
+        events: dict[Any, int] = {}
         for e in range(first + 20):
             nodes = ((log["source"][e], False), (log["target"][e], not mutual))
-            events |= {node: float(log["time"][e]) for node in nodes}
+            events |= dict.fromkeys(nodes, e)
         slots = ((names.sources, names.source_rows, False), (names.targets, names.target_rows, not mutual))
         found = {
             (name, kind): last[row] for each, rows, kind in slots for name, row in zip(each.names, rows, strict=True)
@@ -59,7 +59,7 @@ def test_forgets_the_nodes_without_links_for_the_longest_time(tmp_path: Path, mu
         assert len(found) == names.end
         assert found.items() <= events.items()  # each keeps its last link
         newest = sorted(events.values())[-16:]
-        assert {node for node, time in events.items() if time >= newest[0]} <= found.keys()
+        assert {node for node, event in events.items() if event >= newest[0]} <= found.keys()
         model.save(tmp_path / "model")  # checks the rings of links
         assert state(TemporalLinkPredictor.load(tmp_path / "model")) == state(model)
 

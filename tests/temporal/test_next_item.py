@@ -137,6 +137,13 @@ def test_forgets_the_oldest_users_and_items(tmp_path: Path) -> None:
         model.similar([0])
 
 
+@pytest.mark.parametrize("mutual", [False, True])
+def test_forgets_by_the_order_of_events_if_times_are_equal(mutual: bool) -> None:
+    users = [*range(8), 0, 8]
+    model = NextItem(max_users=8, mutual=mutual).fit({"user": users, "item": users, "time": [5] * 10})
+    assert sorted(name for name in model._saved.stream.users.names if name is not None) == [0, *range(2, 9)]
+
+
 @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "pandas", "dicts"])
 def test_reads_frames_and_files(form: str, tmp_path: Path) -> None:
     log = log_of(200)
@@ -262,6 +269,17 @@ def test_takes_users_and_times_in_any_form() -> None:
     for users in (None, {"user": [1]}):
         with pytest.raises(ValueError, match="users must be a name, or a sequence of names, got"):
             model.topk(users)
+
+
+def test_reads_questions_in_any_order() -> None:
+    model = NextItem().fit({"user": ["b", "a"], "item": ["x", "y"], "time": [10, 20]})
+    assert model.users_.tolist() == ["a", "b"]
+    asked = model.read_questions({"time": [40, 30], "user": ["b", "c"]})
+    assert (asked["users"].tolist(), asked["time"].tolist()) == (["b", "c"], [40, 30])
+    assert model.topk(**asked, k=1)["item"].tolist()[0] == "x"
+    assert model.read_questions({"user": ["b"]}).keys() == {"users"}
+    with pytest.raises(ValueError, match=r"row 1 of log: the time 19 .* is before 20.*: ask for a later time"):
+        model.read_questions({"time": [40, 19], "user": ["b", "c"]})
 
 
 def test_refuses_what_is_no_log() -> None:

@@ -44,7 +44,7 @@ _STATE = {
     "pair_times": "out f64 U H",
     "pair_counts": "out f32 U H six",
     "pair_features": "out f32 U H E",
-    "user_values": "out f64 U six",
+    "user_values": "out f64 U seven",
     "item_counts": "out f64 N",
     "item_values": "out f64 N nine",
     "item_features": "out f32 N I",
@@ -161,7 +161,7 @@ def _check(state: StreamState, weights: F32, moments: F64) -> None:
     for name, array, axis, expected in (
         ("pair_items", state.pair_items, 2, 2),
         ("pair_counts", state.pair_counts, 2, 6),
-        ("user_values", state.user_values, 1, 6),
+        ("user_values", state.user_values, 1, 7),
         ("item_values", state.item_values, 1, ITEM_LEVELS + HALF_LIVES + 1),
         ("context_items", state.context_items, 0, len(state.item_counts) + len(state.context_keys)),
         ("half_lives", state.half_lives, 0, HALF_LIVES),

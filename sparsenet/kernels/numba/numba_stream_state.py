@@ -11,7 +11,7 @@ from sparsenet.kernels.numba.numba_common import jit
 from sparsenet.kernels.types import F32, F64, I32, I64
 
 # Columns of user_values.
-EVENTS, LAST, GAP, NOVELTY, REPEATS, RUN = range(6)
+EVENTS, LAST, GAP, NOVELTY, REPEATS, RUN, USER_EVENT = range(7)
 # Columns of pair_counts.
 COUNT, USER_EVENTS, ITEM_EVENTS, LAST_RUN, RECEIVED, WAS_RECEIVED = range(6)
 # Columns of item_values: then the levels of popularity, one a half-life, and the level of new users.
@@ -162,6 +162,7 @@ def remember(state: StreamState, user: int, item: int, time: float, features: F3
     values[EVENTS] += 1
     values[LAST] = time
     values[RUN] += 1
+    values[USER_EVENT] = events
     of_item = state.item_values[item]
     of_item[ITEM_LAST], of_item[ITEM_EVENT], of_item[ITEM_USER] = time, events, user
     for h in range(HALF_LIVES):

@@ -24,6 +24,8 @@ class GraphArrays:
         Rings of the last links, as `sparsenet.kernels.remember_links` writes them.
     counts : ndarray of shape (R,), int64
         Links of each node so far.
+    last_events : ndarray of shape (R,), int64
+        The number of the event with the last link of the node, as `touch` sets it.
     """
 
     memory: F32
@@ -32,6 +34,7 @@ class GraphArrays:
     neighbor_times: F64
     neighbor_features: F32
     counts: I64
+    last_events: I64
 
     @classmethod
     def blank(cls, n: int, memory: int, neighbors: int, features: int) -> GraphArrays:
@@ -42,6 +45,7 @@ class GraphArrays:
             np.full((n, neighbors), -1, np.int32),
             np.zeros((n, neighbors)),
             np.zeros((n, neighbors, features), np.float32),
+            np.zeros(n, np.int64),
             np.zeros(n, np.int64),
         )
 
@@ -71,10 +75,15 @@ class GraphArrays:
             for name, rows in vars(blank).items():
                 setattr(self, name, np.concatenate((getattr(self, name), rows)))
 
-    def last_times(self, n: int) -> F64:
-        """Return the time of the last link of each of the first `n` nodes, minus infinity without a link."""
-        newest = (self.counts[:n] - 1) % self.neighbors.shape[1]
-        return np.where(self.counts[:n] > 0, self.neighbor_times[np.arange(n), newest], -np.inf)
+    def touch(self, sources: I32, targets: I32, first: int) -> None:
+        """Set the last events of the nodes of a batch, whose links are numbered from `first` on."""
+        numbers = first + np.arange(len(sources))
+        for nodes in (sources, targets):
+            np.maximum.at(self.last_events, nodes, numbers)
+
+    def last_links(self, n: int) -> I64:
+        """Return the event of the last link of each of the first `n` nodes, -1 without a link."""
+        return np.where(self.counts[:n] > 0, self.last_events[:n], -1)
 
     def keep(self, kept: Bools) -> None:
         """Forget the other nodes and the links to them, and close the gaps between the rows."""

@@ -52,7 +52,7 @@ class TemporalLinkPredictor(StreamModel):
         of the same name are two nodes.
     max_nodes : int
         Nodes that are remembered at once. When there are more, an eighth is forgotten: those without a link for the
-        longest time. A node takes ``4 * memory + (12 + 4 * f) * neighbors + 16`` bytes and its name, with f features of
+        longest time. A node takes ``4 * memory + (12 + 4 * f) * neighbors + 24`` bytes and its name, with f features of
         a link.
     n_jobs : int or None
         Threads; None or -1: all available to this process. The result does not depend on it.

@@ -141,11 +141,12 @@ class LinkStream(EventStream):
         return rows
 
     def _make_way(self) -> None:
-        """Forget an eighth of the nodes: those whose last link is the oldest, and those whose last link is as old.
+        """Forget an eighth of the nodes, those whose last link is the oldest, and the partner in the newest such link.
 
-        So a node that stays keeps its last link, because the last link of its partner is as new.
+        So a node that stays keeps its last link, because the last link of its partner is as new. Links are compared by
+        the order of events: their times may be equal.
         """
-        last = self.graph.last_times(self.names.end)
+        last = self.graph.last_links(self.names.end)
         n = n_removed(len(last)) - 1
         kept = last > np.partition(last, n)[n]
         self.names.keep(kept)
@@ -172,6 +173,7 @@ class LinkStream(EventStream):
                 since = times[part] - self.clock[2]
                 batch = LinkBatch(rows.sources[part], rows.targets[part], since, features[part])
                 total += len(batch) * self._learn(batch, rows, part, rules, train, scores, ranking)
+                self.graph.touch(batch.sources, batch.targets, int(self.clock[0]))
                 self.clock[0] += len(batch)
                 self.clock[1] += 1
                 self.clock[3] = times[part.stop - 1]

@@ -9,10 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer
+from sparsenet.data.frame_columns import as_column
 from sparsenet.estimators.recommender_frames import LIBRARIES, as_frame, library_of
+from sparsenet.estimators.recommender_inputs import file_rules
 from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
-from sparsenet.temporal.event_log import query_names, query_times
+from sparsenet.temporal.event_log import query_names, query_times, read_questions
 from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.ranking.stream import Answers, Stream
 from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
@@ -51,6 +53,8 @@ class NextItem(StreamModel):
     ----------
     n_events_, n_users_, n_items_ : int
         Events learnt, and users and items that are remembered.
+    users_ : ndarray
+        Names of the users that are remembered.
     columns_ : dict
         The columns of the log: user, item and time.
     features_ : dict
@@ -214,6 +218,18 @@ class NextItem(StreamModel):
             answers = stream.rank(names, times, k, self._threads())
         return self._frame({"user": names[answers.rows], "item": answers.names}, answers)
 
+    def read_questions(self, log: Any, **file: Any) -> dict[str, Any]:
+        """Read the users of a log, and its times if it has any: the arguments `users` and `time` of `topk`.
+
+        Parameters
+        ----------
+        log, **file : as in `fit`
+            With the column of users that the model learnt from. Rows may be in any order, but not before the last event
+            learnt. Items and features are not read.
+        """
+        stream, columns = self._stream, self._saved.columns
+        return read_questions(log, columns, file_rules(False, **file), stream.newest)
+
     def similar(self, items: Any, k: int = 10) -> Any:
         """Return the items that most often follow each of some items: the columns item, similar, score and rank.
 
@@ -230,6 +246,12 @@ class NextItem(StreamModel):
     def n_users_(self) -> int:
         """The number of users that are remembered."""
         return len(self._stream.users)
+
+    @property
+    def users_(self) -> Any:
+        """The names of the users that are remembered, ascending."""
+        with self._stream.lock:
+            return as_column(sorted(name for name in self._stream.users.names if name is not None), "users_")
 
     @property
     def n_items_(self) -> int:

@@ -14,7 +14,7 @@ from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.event_stream import EventStream
 from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
-from sparsenet.temporal.ranking.stream_arrays import ITEM_LAST, USER_LAST, StreamArrays
+from sparsenet.temporal.ranking.stream_arrays import ITEM_EVENT, USER_EVENT, StreamArrays
 from sparsenet.temporal.ranking.stream_rules import StreamRules
 
 #: Events of one call of a kernel, after which Ctrl-C and queries of other threads have their turn.
@@ -150,20 +150,20 @@ class Stream(EventStream):
         """Remove the users or items without recent events if an event finds no slot."""
         for column in columns:
             if column.is_full_at(event):
-                oldest = column.slots.oldest(self._last_times(column.slots))
+                oldest = column.slots.oldest(self._last_events(column.slots))
                 if column.slots is self.users:
                     self.arrays.remove_users(oldest)
                 if column.slots is self.items:
                     self.arrays.remove_items(oldest)
                 column.forget(oldest)
 
-    def _last_times(self, slots: NameSlots) -> F64:
-        """Return the time of the last event in each slot, minus infinity without events."""
+    def _last_events(self, slots: NameSlots) -> F64:
+        """Return the number of the last event in each slot, -1 without events: times may be equal."""
         arrays, found = self.arrays, []
         if slots is self.users:
-            found.append(np.where(arrays.user_values[:, 0] > 0, arrays.user_values[:, USER_LAST], -np.inf))
+            found.append(np.where(arrays.user_values[:, 0] > 0, arrays.user_values[:, USER_EVENT], -1))
         if slots is self.items:
-            found.append(np.where(arrays.item_counts > 0, arrays.item_values[:, ITEM_LAST], -np.inf))
+            found.append(np.where(arrays.item_counts > 0, arrays.item_values[:, ITEM_EVENT], -1))
         return np.asarray(np.maximum.reduce(found))
 
     # --- answers ---

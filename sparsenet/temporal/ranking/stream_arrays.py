@@ -18,8 +18,8 @@ N_FEATURES = 37
 _START, _START_BIAS = {0: -0.5, 9: 0.1, 15: 1.0, 20: 0.1}, (3.0, 1.0)
 
 #: Columns of `user_values` and of `item_values`; the levels are the last ones.
-USER_LAST = 1
-ITEM_LAST, ITEM_USER, _ITEM_REPEATS, _ITEM_LEVELS = 0, 2, 3, 4
+USER_EVENT = 6
+ITEM_EVENT, ITEM_USER, _ITEM_REPEATS, _ITEM_LEVELS = 1, 2, 3, 4
 #: Arrays with a row for each user, and for each item.
 OF_USERS = ("pair_items", "pair_times", "pair_counts", "pair_features", "user_values")
 OF_ITEMS = ("item_counts", "item_values", "item_features")
@@ -160,7 +160,7 @@ def _blank_users(n: int, history: int, n_features: int) -> Arrays:
         "pair_times": np.zeros((n, history)),
         "pair_counts": np.zeros((n, history, 6), np.float32),
         "pair_features": np.zeros((n, history, n_features), np.float32),
-        "user_values": np.zeros((n, 6)),
+        "user_values": np.zeros((n, 7)),
     }
 
 
