@@ -196,8 +196,10 @@ def get_rows(scratch: Scratch, name: str) -> Rows:
 
 
 def take_rows(scratch: Scratch, name: str) -> Rows:
-    """Return the rows of a name to keep, and forget the name."""
-    return _rows_of(*scratch.take(name))
+    """Return the rows of a name to keep, and forget the name; rows in a file stay mapped."""
+    rows = get_rows(scratch, name)
+    scratch.drop(name)
+    return rows
 
 
 def _rows_of(indptr: Any, indices: Any, data: Any, width: Any) -> Rows:

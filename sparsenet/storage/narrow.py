@@ -100,7 +100,7 @@ def _varints(numbers: NDArray[Any]) -> NDArray[np.uint8] | None:
 
 
 def _numbers(name: str, array: NDArray[Any], arrays: Arrays) -> Iterator[NDArray[Any]] | None:
-    """Return parts of what is stored of row pointers, ids and counts; None for other arrays."""
+    """Return the numbers that are stored for row pointers, ids and counts, in parts; None for other arrays."""
     if array.ndim != 1:
         return None
     if _ends(name, POINTERS) and array.dtype == np.int64 and len(array) and array[0] == 0:

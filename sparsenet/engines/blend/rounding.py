@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sparsenet.core.machine import release_memory
 from sparsenet.core.rows import Rows
 from sparsenet.core.spilling import Spill
 from sparsenet.engines.neighbors.narrow_postings import NarrowPostings
@@ -17,8 +18,11 @@ from sparsenet.storage.narrow import round_rows
 
 def rounded_neighbors(neighbors: Neighbors, spill: Spill) -> Neighbors:
     """Return the neighbors with sparse points in 8 bits; dense points have 8 already."""
-    index = neighbors.index
-    return replace(neighbors, index=NarrowPostings.rounded(index, spill)) if isinstance(index, Rows) else neighbors
+    if not isinstance(neighbors.index, Rows):
+        return neighbors
+    index = NarrowPostings.rounded(neighbors.index, spill)
+    release_memory()  # of the parts
+    return replace(neighbors, index=index)
 
 
 def round_network(fitted: FittedNetwork) -> FittedNetwork:

@@ -123,7 +123,7 @@ def spill_of(points: RowSource, given: Spill | None = None) -> Spill:
 
 def peak_memory(points: RowSource, labels: Rows, spill: Spill | None = None) -> int:
     """Return the bytes that `fit` takes at most besides points and labels."""
-    shared = 4 * len(labels.indices) + 12 * points.width
+    shared = 4 * len(labels.indices) + BYTES_A_FEATURE * points.width
     if not is_dense(points):
         return shared + posting_lists.peak_memory(points, spill_of(points, spill))
     n_centroids = min(labels.width, len(points))

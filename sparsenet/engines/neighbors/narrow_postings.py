@@ -40,9 +40,9 @@ class NarrowPostings:
 
     @classmethod
     def rounded(cls, index: Rows, spill: Spill = IN_MEMORY) -> Self:
-        """Round the values of posting lists to 8 bits, in parts."""
-        is_short = index.width <= SHORT
-        points, codes, steps = spill.growing(np.uint16), spill.growing(np.int8), [np.empty(0, np.uint16)]
+        """Round the values of posting lists to 8 bits, in parts, and copy the rest."""
+        kind = np.uint16 if index.width <= SHORT else np.int32
+        points, codes, steps = spill.growing(kind), spill.growing(np.int8), [np.empty(0, np.uint16)]
         for part in parts(index):
             values = part.data.copy()
             round_rows(values, part.indptr)
@@ -50,10 +50,9 @@ class NarrowPostings:
             assert rows is not None, "rows that were rounded once have exact codes"
             codes.append(rows.codes)
             steps.append(rows.steps)
-            if is_short:
-                points.append(part.indices)
+            points.append(part.indices)
         all_rows = NarrowRows(codes.joined(), np.concatenate(steps), index.indptr)
-        return cls(points.joined() if is_short else index.indices[: index.indptr[-1]], all_rows, index.width)
+        return cls(points.joined(), all_rows, index.width)
 
     @classmethod
     def of(cls, points: I32, rows: NarrowRows, width: int) -> Self:

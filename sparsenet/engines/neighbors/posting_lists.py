@@ -11,8 +11,8 @@ from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row, parts
 from sparsenet.core.spilling import Spill
 from sparsenet.kernels.types import F32, F64, I32, I64
 
-#: Entries of a part, and the bytes that each takes while points on disk are transposed.
-ENTRIES_AT_A_TIME, TRANSPOSING_BYTES = 1 << 22, 28
+#: Entries of a part, and the bytes that each takes while it is weighed and cut; transposing takes as many.
+ENTRIES_AT_A_TIME, BYTES_AN_ENTRY = 1 << 22, 25
 #: Queries of a search in mapped lists whose pages are then released.
 QUERIES_AT_A_TIME = 64
 
@@ -33,6 +33,7 @@ def by_feature(points: RowSource, spill: Spill) -> Rows:
         starts.append(run.indptr)
         sizes += run.sizes
         n_entries.append(n_entries[-1] + run.n_entries)
+        del run  # before the next one is made
     pointers = starts.joined().reshape(len(runs), -1)
     return _joined(ids.joined(), values.joined(), pointers, n_entries, pointers_of(sizes), spill, len(points))
 
@@ -81,6 +82,7 @@ def posting_lists(points: RowSource, turned: Rows, weights: F32, max_points: int
         values.append(own.data)
         if is_cut:
             ids.append(own.indices)
+        del data, own  # before the next ones are made
     indptr = pointers_of(np.minimum(turned.sizes, max_points)) if is_cut else turned.indptr
     return Rows(indptr, ids.joined() if is_cut else turned.indices, values.joined(), turned.width)
 
@@ -89,7 +91,7 @@ def peak_memory(points: RowSource, spill: Spill) -> int:
     """Return the bytes that transposing and weighing take at most."""
     if spill.max_bytes:
         return 16 * points.n_entries  # transposed, and weighed
-    return TRANSPOSING_BYTES * min(points.n_entries, ENTRIES_AT_A_TIME) + 28 * len(points)
+    return BYTES_AN_ENTRY * min(points.n_entries, ENTRIES_AT_A_TIME) + 28 * len(points)
 
 
 def parts(lists: Rows) -> Iterator[Rows]:

@@ -99,9 +99,8 @@ class BlendModel:
     ) -> tuple[BlendModel, HoldoutAnswers | None]:
         """Train on weighted features of texts, ascending, and their labels; also return the answers on the hold-out.
 
-        The texts hold `held` bytes. Tasks of `runner` train trees and neighbors, whose posting lists
-        `spill` allocates. `parameters` are passed to
-        `ExtremeClassifier` for the network. Ctrl-C raises the original KeyboardInterrupt.
+        The texts hold `held` bytes. Tasks of `runner` train trees and neighbors, and `spill` allocates posting lists.
+        `parameters` are passed to `ExtremeClassifier` for the network. Ctrl-C raises the original KeyboardInterrupt.
         """
         if points.width == 0:
             raise ValueError(

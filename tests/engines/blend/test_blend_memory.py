@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
 from sparsenet.core.memory import announce
+from sparsenet.engines.blend import blend_memory
 from sparsenet.engines.network import building
 from sparsenet.engines.tree import tree_memory
 
@@ -78,6 +79,17 @@ def test_refuses_before_the_tree_is_trained(monkeypatch):
         BlendClassifier(network="drop", verbose=False).fit(X, Y)
 
 
+def test_announces_the_neighbors_next_to_the_tree(monkeypatch):
+    steps = []
+    monkeypatch.setattr(
+        blend_memory, "announce", lambda needed, *r, **how: steps.append(needed) or announce(needed, *r, **how)
+    )
+    model = BlendClassifier(network="drop", verbose=False, random_state=0).fit(X, Y)
+    tree = sum(array.nbytes for level in model.fitted_.tree.levels for array in level.as_tuple())
+    assert [set(step) for step in steps] == [{"points", "routing", "neighbors"}, {"points", "tree", "neighbors"}]
+    assert steps[1]["tree"] == tree
+
+
 @pytest.mark.parametrize("network", ["drop", None])
 def test_a_blend_has_a_limit_for_all_its_parts(network):
     tree = TreeClassifier(memory_limit="1GB")
@@ -111,6 +123,6 @@ def test_the_limit_covers_a_second_tree(monkeypatch):
     usual.fit(X[:2000], Y[:2000])
     first, second = (max(sum(s.values()) for s in steps if ("first tree" in s) == own) for own in (False, True))
     assert first < second
-    limited = clone(usual).set_params(tree=TreeClassifier(memory_limit=first))
+    limited = clone(usual).set_params(tree=TreeClassifier(memory_limit=second - 1))
     with pytest.warns(UserWarning, match=r"keeps its default weights and probabilities: training needs .*first tree"):
         limited.fit(X[:2000], Y[:2000])
