@@ -503,7 +503,7 @@ def test_mixed_ignores_stored_zeros_and_batches(monkeypatch):
 
 def test_rows_are_scaled_in_blocks(monkeypatch):
     rng = np.random.default_rng(0)
-    counts = sparse.random_array((4000, 500), density=0.1, format="csr", dtype=np.float32, rng=rng)
+    counts = sparse.csr_array(sparse.random_array((4000, 500), density=0.1, dtype=np.float32, rng=rng))
     counts.data[: counts.indptr[2000]] *= 1e-30  # whose squares underflow
     whole = Scaling("rows").apply(counts)
     monkeypatch.setattr("sparsenet.features.scaling.NUMBERS_AT_A_TIME", 5000)
