@@ -50,7 +50,7 @@ class Problem(NamedTuple):
 def planted(n: int, width: int, n_points: int, seed: int, noises: list[float]) -> dict[float, Problem]:
     """Plant clustered vectors, and for each noise points that are noisy copies of them.
 
-    Equal arguments give equal data. A noise is the length of what is added to a vector of length 1.
+    Equal arguments give equal data. Vectors have length 1, and the noise that is added to one is `noise` long.
     """
     rng = np.random.default_rng((seed, n, width))
     centers = rng.standard_normal((-(-n // CLUSTER), width), np.float32)
