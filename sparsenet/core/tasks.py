@@ -34,18 +34,18 @@ class Session(Protocol):
         """
 
 
-class Machine(NamedTuple):
+class Host(NamedTuple):
     """A machine whose workers have run tasks.
 
     Attributes
     ----------
-    host : its name.
+    name : its name in the network.
     is_own : whether it is the machine of this process.
     n_workers : workers there that have run a task: processes, or their threads.
     available : bytes of memory that were available before the first one.
     """
 
-    host: str
+    name: str
     is_own: bool
     n_workers: int
     available: int
@@ -58,7 +58,7 @@ class TaskRunner(Protocol):
     def n_workers(self) -> int:
         """Return the number of tasks that run at the same time."""
 
-    def machines(self) -> list[Machine] | None:
+    def hosts(self) -> list[Host] | None:
         """Return the machines whose workers have run tasks; None if tasks run in this process."""
 
     def session(self) -> AbstractContextManager[Session]:
@@ -95,7 +95,7 @@ class Here:
         """Open a session."""
         yield _HereSession()
 
-    def machines(self) -> list[Machine] | None:
+    def hosts(self) -> list[Host] | None:
         """Return None: tasks run in this process."""
         return None
 

@@ -22,7 +22,7 @@ import sparsenet
 from sparsenet import kernels
 from sparsenet.core.machine import available_memory
 from sparsenet.core.scratch import SHARED, FolderScratch, unmap_deleted
-from sparsenet.core.tasks import HERE, Machine, OnDone, Session, TaskRunner
+from sparsenet.core.tasks import HERE, Host, OnDone, Session, TaskRunner
 from sparsenet.core.validation import integer, optional, real
 
 #: A task whose worker was lost is sent again up to this many times.
@@ -111,19 +111,19 @@ class _Pool:
         self._make = None if hasattr(given, "submit") else given
         self._executor: Executor = given if self._make is None else _made(self._make)  # type: ignore[assignment]
         self._is_idle = True
-        self._machines: dict[str, Machine] = {}
+        self._hosts: dict[str, Host] = {}
 
-    def machines(self) -> list[Machine] | None:
+    def hosts(self) -> list[Host] | None:
         """Return the machines whose workers have run tasks."""
-        return list(self._machines.values())
+        return list(self._hosts.values())
 
     def count(self, workers: Collection[_About]) -> None:
-        """Count the workers of a run by machine; the run with the most workers counts, since pools replace them."""
+        """Count the workers of a run by host; the run with the most workers counts, since pools replace them."""
         by_host = Counter(worker.host for worker in workers)
         for worker in workers:
-            is_own, host = worker.host == _about().host, worker.host
-            before = self._machines.get(host, Machine(host, is_own, 0, worker.available))
-            self._machines[host] = before._replace(n_workers=max(before.n_workers, by_host[host]))
+            is_own, name = worker.host == _about().host, worker.host
+            before = self._hosts.get(name, Host(name, is_own, 0, worker.available))
+            self._hosts[name] = before._replace(n_workers=max(before.n_workers, by_host[name]))
 
     @contextmanager
     def session(self) -> Iterator[Session]:

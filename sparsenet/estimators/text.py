@@ -21,7 +21,8 @@ from sparsenet.data.dialect import Dialect
 from sparsenet.engines.network.parameters import pack_parameters, unpack_parameters
 from sparsenet.engines.text import text_arrays
 from sparsenet.engines.text.compression import Compression, compress
-from sparsenet.engines.text.fit_text import FittedText, check_grows, fit, refit
+from sparsenet.engines.text.fit_text import FittedText, fit
+from sparsenet.engines.text.refit_text import check_grows, refit
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.estimators.text_answering import TextAnswersMixin
 from sparsenet.features.targets import listed

@@ -38,15 +38,15 @@ def test_returns_results_in_order(pool, scratch):
 
 
 @pytest.mark.parametrize("make", [processes, ThreadPoolExecutor], ids=["forked processes", "threads"])
-def test_counts_the_workers_of_a_machine(make, tmp_path):
+def test_counts_the_workers_of_a_host(make, tmp_path):
     workers._about()  # which forked processes inherit
     with make(2) as pool, task_runner(pool) as runner, runner.session() as session:
         session.run(meet, [(str(tmp_path), number, 2) for number in range(2)])
-        machines = runner.machines()
-    assert machines is not None
-    [machine] = machines
-    assert machine.is_own
-    assert machine.n_workers == 2
+        hosts = runner.hosts()
+    assert hosts is not None
+    [host] = hosts
+    assert host.is_own
+    assert host.n_workers == 2
 
 
 def test_threads_are_workers_too(scratch):

@@ -147,7 +147,7 @@ def fit_and_measure(
     held = {**(held or {}), "points": own_bytes(points, shared)}
     limit = options.limit
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
-    beam = options.rules.wrong_ways if runner.machines() is None else 0  # else arrivals are files
+    beam = options.rules.wrong_ways if runner.hosts() is None else 0  # else arrivals are files
     check_parts_fit(points, held=held, beam=beam, k=k, memory_limit=limit, shown=alone)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose

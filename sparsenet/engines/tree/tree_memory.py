@@ -93,7 +93,7 @@ class TreeMemory:
         entries = labels.n_entries * self._mean_entries
         n = int(min(entries, labels.width * min(CENTROID_FEATURES, points.width)))
         turned, joined = ENTRY_BYTES * (labels.n_entries + labels.width), ENTRY_BYTES * n
-        if self.runner.machines() is None:
+        if self.runner.hosts() is None:
             self._check({"growing": max(turned + joined, 2 * joined)})
         else:
             self._check({"growing": turned}, lambda n_tasks: joined)  # one task joins them
@@ -106,7 +106,7 @@ class TreeMemory:
         points, labels = self.points
         n = sum(min(len(points) * beam + labels.n_entries, len(points) * n_nodes) for beam, n_nodes in sizes)
         routing, tree = ROUTING_BYTES * n, _bytes_of(levels)
-        if self.runner.machines() is None:
+        if self.runner.hosts() is None:
             self._check({"tree": tree, "routing": routing})
         else:
             share = min(self.rules.shard_points / max(len(points), 1), 1.0)
@@ -124,7 +124,7 @@ class TreeMemory:
         """
         rows = int(n_rows * work.sum() / trained) if trained else 0
         tree, joining = _bytes_of(levels) + ROW_BYTES * rows, ROW_WEIGHTS * rows
-        if self.runner.machines() is None:
+        if self.runner.hosts() is None:
             arrivals = int(ROUTING_BYTES * work.sum() / (1 + self._mean_entries))
             self._check({"tree": tree, "routing": max(arrivals + self._task_bytes(work, self.threads), joining)})
         else:
@@ -156,19 +156,19 @@ class TreeMemory:
         return points.n_entries / max(len(points), 1)
 
     def _check(self, needed: Mapping[str, int], of_tasks: Callable[[int], int] = lambda n_tasks: 0) -> None:
-        """Announce the bytes of this process, and by `of_tasks` the bytes of the tasks of a machine's workers.
+        """Announce the bytes of this process, and by `of_tasks` the bytes of the tasks of a host's workers.
 
-        Only the other machine with the least memory left is announced.
+        Only the other host with the least memory left is announced.
         """
         own, others = {**self.held, **needed}, list[tuple[dict[str, int], int]]()
-        for machine in self.runner.machines() or []:
-            name = f"{machine.n_workers} worker{'s' if machine.n_workers > 1 else ''}"
-            size = of_tasks(machine.n_workers)
-            if machine.is_own:
+        for host in self.runner.hosts() or []:
+            name = f"{host.n_workers} worker{'s' if host.n_workers > 1 else ''}"
+            size = of_tasks(host.n_workers)
+            if host.is_own:
                 own[name] = size
             else:
-                limit = self.limit if self.is_given else machine.available
-                others.append(({f"{name} on {machine.host}": size}, limit))
+                limit = self.limit if self.is_given else host.available
+                others.append(({f"{name} on {host.name}": size}, limit))
         self._announce(own, self.limit, is_own=True)
         if others:
             fullest = min(others, key=lambda other: other[1] - sum(other[0].values()))

@@ -11,7 +11,8 @@ from sparsenet import TextClassifier
 from sparsenet.core.seeds import run_seed
 from sparsenet.engines.text import text_arrays
 from sparsenet.engines.text.compression import compress
-from sparsenet.engines.text.fit_text import FittedText, fit, refit
+from sparsenet.engines.text.fit_text import FittedText, fit
+from sparsenet.engines.text.refit_text import refit
 from sparsenet.engines.text.text_options import TextOptions
 from sparsenet.engines.text.word_effects import explain
 from sparsenet.features.text.corpus import Corpus

@@ -10,7 +10,7 @@ from scipy import sparse
 from sparsenet import TreeClassifier
 from sparsenet.core.memory import announce
 from sparsenet.core.rows import Rows
-from sparsenet.core.tasks import Machine
+from sparsenet.core.tasks import Host
 from sparsenet.engines.tree import tree_memory
 from sparsenet.engines.tree.machines import ROUTING_BYTES, Rules
 from sparsenet.engines.tree.train_levels import _joined
@@ -79,19 +79,19 @@ def test_threads_share_the_nodes_that_all_points_reach(n_copied, width, announce
     assert announced[-1]["routing"] == pytest.approx(2 * ROUTING_BYTES * N + 2 * a_node + copies, rel=0.01)
 
 
-class OnMachines:
-    """A runner whose workers were seen on these machines."""
+class OnHosts:
+    """A runner whose workers were seen on these hosts."""
 
-    def __init__(self, *machines):
-        self.found = [Machine(*machine) for machine in machines]
+    def __init__(self, *hosts):
+        self.found = [Host(*host) for host in hosts]
 
-    def machines(self):
+    def hosts(self):
         return self.found
 
 
-def memory_on(*machines, limit=None):
+def memory_on(*hosts, limit=None):
     points, labels = Rows.of(X), Rows.of(sparse.csr_array(np.eye(2, dtype=np.float32)[np.arange(N) % 2]))
-    return tree_memory.TreeMemory.of((points, labels), Rules(), 1, memory_limit=limit, runner=OnMachines(*machines))
+    return tree_memory.TreeMemory.of((points, labels), Rules(), 1, memory_limit=limit, runner=OnHosts(*hosts))
 
 
 WORK = np.full(8, N + X.nnz)
@@ -113,7 +113,7 @@ def test_a_process_without_workers_counts_no_task(announced):
 
 
 @pytest.mark.parametrize(("limit", "available"), [(None, 10**6), (10**7, 10**12)])
-def test_the_limit_holds_for_the_fullest_machine(limit, available):
+def test_the_limit_holds_for_the_fullest_host(limit, available):
     memory = memory_on(("small", False, 8, available), ("large", False, 1, 10**12), limit=limit)
     with pytest.raises(MemoryError, match=r"8 workers on small .*: raise memory_limit"):
         memory.check_training([], WORK)
