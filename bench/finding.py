@@ -88,9 +88,7 @@ def _problems(options: argparse.Namespace) -> dict[float | None, Problem]:
 
 def _timed(index: Any, name: str, problem: Problem, exact: I32, options: argparse.Namespace) -> dict[str, Any]:
     weight, bias = problem.vectors, problem.bias
-    points, held = problem.points, 2 * options.points
-    if name in PEERS:
-        points = problem.extended_points(one_length=index.one_length)
+    points, held = problem.points if name in OURS else problem.extended_points(), 2 * options.points
     has_candidates = hasattr(index, "calibrate_candidates")
     if has_candidates:
         index.calibrate_candidates(points[:held], weight, bias, exact[:held], options.recall)

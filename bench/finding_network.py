@@ -1,4 +1,4 @@
-"""What the cells of `predictor` cost a trained network in accuracy, and what they save in time, on many labels.
+"""Measure accuracy and time of the cells of `predictor()`, on a trained network with many labels.
 
     python -m bench.finding_network [--labels 100000] [--width 128] [--points 2000] [--recall 0.98] [--k 1]
                                     [--out bench/results/finding-predictor.json]

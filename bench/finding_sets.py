@@ -36,24 +36,21 @@ class Problem(NamedTuple):
         if not self.bias.any():
             return self.vectors
         bias = self.bias - self.bias.mean()
-        columns = [self.vectors, bias]
-        if one_length:
-            squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(bias)
-            columns.append(np.sqrt(squares.max() - squares))
-        return np.column_stack(columns)
+        squares = np.einsum("ij,ij->i", self.vectors, self.vectors) + np.square(bias)
+        rest = np.sqrt(squares.max() - squares) if one_length else np.zeros_like(bias)
+        return np.column_stack((self.vectors, bias, rest))
 
-    def extended_points(self, *, one_length: bool) -> F32:
+    def extended_points(self) -> F32:
         """Return the points for `extended_vectors`."""
         if not self.bias.any():
             return self.points
-        columns = np.array([1, 0][: 1 + one_length], np.float32)
-        return np.hstack((self.points, np.tile(columns, (len(self.points), 1))))
+        return np.hstack((self.points, np.tile(np.array([1, 0], np.float32), (len(self.points), 1))))
 
 
 def planted(n: int, width: int, n_points: int, seed: int, noises: list[float]) -> dict[float, Problem]:
     """Plant clustered vectors, and for each noise points that are noisy copies of them.
 
-    Equal arguments give equal data. A noise is the length of what is added to a vector of length 1.
+    Equal arguments give equal data. Vectors have length 1, and the noise that is added to one is `noise` long.
     """
     rng = np.random.default_rng((seed, n, width))
     centers = rng.standard_normal((-(-n // CLUSTER), width), np.float32)

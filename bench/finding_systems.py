@@ -1,4 +1,4 @@
-"""Indexes that `bench.finding` compares: ours, and those of FAISS, hnswlib and usearch."""
+"""Indexes that `bench.finding` compares: our own, FAISS, hnswlib and usearch."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ PEERS: dict[str, Callable[[], Peer]] = {
 
 
 def built(name: str, problem: Problem, kind: str, folder: Path | None) -> tuple[Any, float]:
-    """Return an index and the CPU seconds of building it; those of other libraries are kept in a folder, if given."""
+    """Return an index and the CPU seconds of building it; a `folder` keeps the indexes of other libraries."""
     if name in OURS:
         began = time.process_time()
         return OURS[name](problem), time.process_time() - began

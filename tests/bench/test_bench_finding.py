@@ -25,7 +25,7 @@ def test_other_libraries_get_biases_and_one_length():
     assert problem.extended_vectors(one_length=True) is problem.vectors
     biased = problem._replace(bias=np.arange(50, dtype=np.float32))
     for one_length in (False, True):
-        vectors, points = biased.extended_vectors(one_length=one_length), biased.extended_points(one_length=one_length)
+        vectors, points = biased.extended_vectors(one_length=one_length), biased.extended_points()
         np.testing.assert_allclose(
             points @ vectors.T, problem.points @ problem.vectors.T + biased.bias - 24.5, rtol=1e-4, atol=1e-4
         )
