@@ -181,9 +181,11 @@ def fit(
     given = options
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
-    scouted, pilot = scouting.scout(given, split, held=held, seed=seed, threads=threads)
-    options = scouted if options.epochs is None else options  # a resumed run has its number already
     held_out = split.held_out if options.may_lose_hidden(n_labels) else None
+    pilot: scouting.Pilot | None = None
+    if held_out is None:  # else the trial decides the same
+        scouted, pilot = scouting.scout(given, split, held=held, seed=seed, threads=threads)
+        options = scouted if options.epochs is None else options  # a resumed run has its number already
     how: dict[str, Any] = {"held": held, "threads": threads, "scored": held_out is not None}
     before = None if pilot is None else _prepared(pilot, points, on_pilot, how)
     del pilot

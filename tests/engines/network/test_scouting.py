@@ -1,5 +1,6 @@
 """The number of epochs over few points, chosen on held-out points."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from scipy.sparse import csr_array
 
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.ranked import share_right
+from sparsenet.core.workers import task_runner
 from sparsenet.engines.network import fit_network, network_holdout, scouting, sizing
 from sparsenet.engines.network.auto_rules import AUTO
 from sparsenet.engines.network.building import GROWING_BYTES, build, fits_further
@@ -176,6 +178,15 @@ def test_going_on_with_the_same_points_changes_no_bit(monkeypatch: pytest.Monkey
     assert len(anew.history) == len(found.history)
     for name, weights in anew.network.weights().items():
         np.testing.assert_array_equal(found.network.weights()[name], weights)
+
+
+def test_training_goes_on_in_shards_of_labels() -> None:
+    points, options = few_points()
+    usual = fit_network.fit(points, options, seed=0, threads=1)
+    with ThreadPoolExecutor(2) as pool, task_runner(pool) as runner:
+        found = fit_network.fit(points, options, seed=0, threads=1, runner=runner)
+    for name, weights in usual.network.weights().items():
+        np.testing.assert_allclose(found.network.weights()[name], weights, rtol=1e-4, atol=1e-6)
 
 
 def test_going_on_counts_the_memory_of_growing() -> None:
