@@ -110,8 +110,8 @@ def opened(name: str, n: int) -> Iterator[Executor | Callable[[], Executor]]:
 
         from sparsenet.distributed import RayExecutor
 
-        how = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
-        ray.init(num_cpus=n, object_store_memory=100 << 20, **how)
+        of_ray: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
+        ray.init(num_cpus=n, object_store_memory=100 << 20, **of_ray)
         yield RayExecutor()
         ray.shutdown()
     else:

@@ -82,8 +82,9 @@ def round_rows(arrays: Arrays) -> None:
 def _narrowed(name: str, array: NDArray[Any], arrays: Arrays) -> Arrays:
     numbers = _numbers(name, array, arrays)
     if numbers is not None:
-        codes = list(map(_varints, numbers))
-        return {name: array if any(code is None for code in codes) else np.concatenate(codes)}
+        codes = [_varints(part) for part in numbers]
+        fitting = [code for code in codes if code is not None]
+        return {name: np.concatenate(fitting) if len(fitting) == len(codes) else array}
     if _is_factor(name, array) and np.array_equal(cut_to_bfloat16(array), array):
         return {name: upper(array)}
     if _ends(name, ("weights",)) and array.dtype == np.int8 and array.ndim == 2 and array.shape[1] % 8 == 0:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sparsenet.core.machine import release_memory
 from sparsenet.core.memory import release_pages
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row, parts_of, pointers_of, transpose
 from sparsenet.core.spilling import Spill
@@ -34,6 +35,7 @@ def by_feature(points: RowSource, spill: Spill) -> Rows:
         sizes += run.sizes
         n_entries.append(n_entries[-1] + run.n_entries)
         del run  # before the next one is made
+        release_memory()
     pointers = starts.joined().reshape(len(runs), -1)
     return _joined(ids.joined(), values.joined(), pointers, n_entries, pointers_of(sizes), spill, len(points))
 
@@ -58,8 +60,10 @@ def _joined(ids: I32, values: F32, starts: I32, n_entries: list[int], indptr: I6
             free += sizes
         all_ids.append(own_ids)
         all_values.append(own_values)
+        del own_ids, own_values
         for array in (ids, values, starts):
             release_pages(array)
+        release_memory()
     return Rows(indptr, all_ids.joined(), all_values.joined(), width)
 
 
@@ -95,11 +99,12 @@ def peak_memory(points: RowSource, spill: Spill) -> int:
 
 
 def parts(lists: Rows) -> Iterator[Rows]:
-    """Yield parts of posting lists, and free their pages if they are in files."""
+    """Yield parts of posting lists; then return freed memory to the system, and their pages if they are in files."""
     for begin, end in parts_of(lists.indptr, ENTRIES_AT_A_TIME):
         yield lists.slice(begin, end)
         for array in (lists.indices, lists.data):
             release_pages(array)
+        release_memory()
 
 
 def _point_lengths(points: RowSource, weights: F32) -> F64:
