@@ -26,9 +26,10 @@ def refuse(name: str, problem: str) -> None:
 def check_options(command: str, given: SimpleNamespace, kind: str) -> None:
     """Refuse options that have no effect on a kind of model."""
     for option in options_of(command):
-        if option.is_given(getattr(given, option.name)):
+        value = getattr(given, option.name)
+        if option.is_given(value):
             if reason := option.why_not(kind):
-                refuse(option.name, reason)
+                refuse(f"no_{option.name}" if value is False else option.name, reason)
             if option.needs_valid and given.valid is None:
                 refuse(option.name, f"needs --valid, {option.needs_valid}")
 

@@ -47,7 +47,10 @@ def _whole_numbers(frame: Frame, column: str) -> I64:
     wrong = (np.abs(values) >= 2.0**53) | (values != np.floor(values))
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise frame.error(f"column {column!r} holds {values[row]:g}: {_ADVICE}", row)
+        found = f"column {column!r} holds {values[row]:g}"
+        if abs(values[row]) >= 2.0**53:
+            raise frame.error(f"{found}, which is too large to be exact: name users and items by strings", row)
+        raise frame.error(f"{found}: {_ADVICE}", row)
     return np.asarray(values, np.int64)
 
 
@@ -114,6 +117,13 @@ def read_times(frame: Frame, column: str) -> F64:
         row = int(np.argmax(~np.isfinite(seconds)))
         raise frame.error(f"column {column!r} holds no time: fill it in, or leave the row out", row)
     return seconds
+
+
+def time_in_words(frame: Frame, column: str, seconds: float) -> str:
+    """Return a time that `read_times` could return: a date if the column holds dates, or else a number."""
+    if time_order(Cells.of(frame, column)) is None or not abs(seconds) < 2**63 / 1e6:
+        return f"{seconds:.15g}"
+    return str(np.datetime_as_string(np.datetime64(round(seconds * 1e6), "us"), unit="auto"))
 
 
 def _refuse_ambiguous(frame: Frame, column: str, cells: Cells, moments: Moments) -> None:

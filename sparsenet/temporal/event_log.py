@@ -14,7 +14,7 @@ from sparsenet.data.frame_columns import as_column
 from sparsenet.data.frames import Frame, is_frame
 from sparsenet.estimators.table_input import as_table
 from sparsenet.features.log_names import is_one
-from sparsenet.features.log_values import encode_names, read_times
+from sparsenet.features.log_values import encode_names, read_times, time_in_words
 from sparsenet.features.logs import AUTO, TIMES, LogColumns, LogFile, log_frame
 from sparsenet.kernels.types import F64, I32, I64
 
@@ -137,7 +137,8 @@ def _read_times(frame: Frame, column: str) -> F64:
 
 
 def _refuse_older(frame: Frame, column: str, times: F64, row: int, newest: float, advice: str) -> NoReturn:
-    problem = f"the time {times[row]:.15g} in column {column!r} is before {newest:.15g}, the last event learnt"
+    time, last = (time_in_words(frame, column, seconds) for seconds in (times[row], newest))
+    problem = f"the time {time} in column {column!r} is before {last}, the last event learnt"
     raise frame.error(f"{problem}: {advice}", row)
 
 
@@ -151,7 +152,8 @@ def _check_order(frame: Frame, column: str, times: F64, order: I64, newest: floa
     back = np.flatnonzero(np.diff(times[order]) < 0)
     if len(back):
         row = int(back[0]) + 1
-        problem = f"the time in column {column!r} goes back from {times[row - 1]:.15g} to {times[row]:.15g}"
+        before, after = (time_in_words(frame, column, seconds) for seconds in times[row - 1 : row + 1])
+        problem = f"the time in column {column!r} goes back from {before} to {after}"
         raise frame.error(f"{problem}: pass sort=True", row)
 
 

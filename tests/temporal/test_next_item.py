@@ -204,7 +204,7 @@ def test_sorts_if_told() -> None:
         ({"time": [1, 1e308, 1e308]}, "row 1 of log: 1e\\+308, beyond the range of float32"),
         ({"time": [1, float("nan"), 2]}, "row 1 of log: column 'time' holds no time"),
         ({"user": ["a", None, "b"]}, "row 1 of log: column 'user' is empty"),
-        ({"item": [2**70, 1, 1]}, "row 0 of log: column 'item' holds 1.18059e"),
+        ({"item": [2**70, 1, 1]}, "row 0 of log: column 'item' holds 1.18059e\\+21, which is too large to be exact"),
         ({"item": [True, False, True]}, "column 'item' holds True and False"),
     ],
 )
@@ -220,6 +220,15 @@ def test_names_the_bad_row(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NextItem().fit(log | change)
     assert model.n_events_ == before
+
+
+def test_names_dates_as_dates() -> None:
+    days = {"user": ["a", "b"], "item": ["x", "y"], "time": ["2026-03-30", "2026-03-31 18:30"]}
+    model = NextItem().fit(days)
+    with pytest.raises(ValueError, match="the time 2026-03-30 .* is before 2026-03-31T18:30, the last event learnt"):
+        model.update(days)
+    with pytest.raises(ValueError, match="goes back from 2026-03-31T18:30 to 2026-03-30: pass sort=True"):
+        NextItem().fit(days | {"time": days["time"][::-1]})
 
 
 def test_refuses_events_older_than_the_state() -> None:
