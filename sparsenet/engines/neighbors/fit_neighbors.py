@@ -82,7 +82,7 @@ def fit(
     """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbors on a sample.
 
     Return the neighbors and the decisions. Tasks of `runner` compare the options. `spill` allocates the posting lists:
-    by default `spill_of` the points. Workers put large ones, and those that `spill` puts into files, into the scratch.
+    by default `spill_of` the points. Workers use files of the scratch folder if `spill` has files or lists are long.
     """
     spill = spill_of(points, spill)
     labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
