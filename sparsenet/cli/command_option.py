@@ -23,8 +23,8 @@ OF_LINKS = frozenset({"links"})
 OF_EVENTS = OF_STREAMS | OF_LINKS
 OF_TABLES = frozenset({"table"})
 OF_CLASSIFIERS = OF_TEXT | OF_POINTS
-NOT_OF_STREAMS = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
-EVERY = NOT_OF_STREAMS | OF_EVENTS
+NOT_OF_EVENTS = OF_CLASSIFIERS | OF_LOGS | OF_TABLES
+EVERY = NOT_OF_EVENTS | OF_EVENTS
 #: The methods for sparse points. The first one is the default.
 POINT_METHODS = ("blend", "network", "tree")
 #: The methods for streams of events, and their kinds of model.

@@ -10,7 +10,7 @@ from sparsenet.cli import data_options, training_options
 from sparsenet.cli import option_values as check
 from sparsenet.cli.command_option import (
     EVERY,
-    NOT_OF_STREAMS,
+    NOT_OF_EVENTS,
     OF_CLASSIFIERS,
     OF_EVENTS,
     OF_LINKS,
@@ -121,7 +121,7 @@ def _essential_options() -> tuple[CommandOption, ...]:
         ),
         CommandOption(
             "k", "K,...", "Ranks at which P@k, nDCG@k, PSP@k and recall@k are measured.", commands=("evaluate",),
-            default="1,3,5", check=check.ranks, kinds=NOT_OF_STREAMS,
+            default="1,3,5", check=check.ranks, kinds=NOT_OF_EVENTS,
         ),
         number("k", 1, MAX_INT, "Labels per answer.", commands=("predict",), default=5, kinds=EVERY - OF_LINKS),
         *(
@@ -198,7 +198,7 @@ def _essential_options() -> tuple[CommandOption, ...]:
         ),
         number(
             "seed", 0, 2**32 - 1, "Seed of all random numbers.", commands=("train", "demo"), default=0,
-            sets="random_state", kinds=NOT_OF_STREAMS | OF_LINKS,
+            sets="random_state", kinds=NOT_OF_EVENTS | OF_LINKS,
         ),
         flag("json", "Write one JSON object to stdout.", commands=(*LABELLED, "info", "update"), default=False,
              kinds=EVERY),

@@ -278,7 +278,7 @@ class _Tasks:
         losses = max(self._losses[task] for task in ran)
         if losses > MAX_RESENDS:
             first, *others = [self._named(task) for task in ran if self._losses[task] == losses]
-            among = f" or of one of {len(others)} tasks that ran at the same times" if others else ""
+            among = " or of a task that ran at the same times" if others else ""
             raise RuntimeError(
                 f"the worker of {first}{among} was lost {losses} times, the last time by {lost!r}: a worker may have "
                 "too little memory for it"

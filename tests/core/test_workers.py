@@ -106,7 +106,7 @@ def test_waiting_tasks_do_not_count_as_lost(scratch, tmp_path):
 
 
 def test_names_all_tasks_that_may_have_killed_their_workers(scratch):
-    with pytest.raises(RuntimeError, match=r"die\(0\) or of one of 1 tasks that ran .* was lost 4 times"):
+    with pytest.raises(RuntimeError, match=r"die\(0\) or of a task that ran .* was lost 4 times"):
         run(processes, die, [(None, number) for number in range(9)], scratch=scratch)
 
 

@@ -82,7 +82,7 @@ def fit(
     """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbors on a sample.
 
     Return the neighbors and the decisions. Tasks of `runner` compare the options. `spill` allocates the posting lists:
-    by default `spill_of` the points. On workers they are in the shared folder if they are large.
+    by default `spill_of` the points. Workers use files of the scratch folder if `spill` has files or lists are long.
     """
     spill = spill_of(points, spill)
     labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
@@ -94,8 +94,6 @@ def fit(
         for name, sample in (("start", start), ("rest", rest)):
             session.scratch.put(name, sample)
             put_rows(session.scratch, f"{name}-points", points.take(sample))
-        if (folder := session.scratch.folder) is not None:
-            spill = spill_of(points, Spill.within(None, folder, POSTINGS))
         session.run(count_features, [(spill,)])
         tasks = [(rarity, k, runner.task_threads(threads), rules, spill) for rarity in rules.rarities]
         near, scores = zip(*session.run(measure_rarity, tasks), strict=True)
@@ -119,6 +117,14 @@ def spill_of(points: RowSource, given: Spill | None = None) -> Spill:
     """Return what allocates the posting lists of points, all in memory or all in files: by default as the points."""
     spill = Spill.beside(points, POSTINGS) if given is None else given
     return spill.for_size(4 * points.n_entries)
+
+
+def _spill_of_task(scratch: Scratch, points: RowSource, spill: Spill) -> Spill:
+    """Return what allocates posting lists in a task: on a worker, in files of the scratch folder if they are large."""
+    if scratch.folder is None:
+        return spill
+    free = Spill.within(None, scratch.folder, POSTINGS)
+    return spill_of(points, replace(free, max_bytes=min(free.max_bytes, spill.max_bytes)))
 
 
 def peak_memory(points: RowSource, labels: Rows, spill: Spill | None = None) -> int:
@@ -172,7 +178,7 @@ def count_features(scratch: Scratch, spill: Spill) -> None:
         for part in points.blocks(POINTS_AT_A_TIME):
             counts += np.bincount(part.indices, minlength=points.width)
     else:
-        by_feature = posting_lists.by_feature(points, spill)
+        by_feature = posting_lists.by_feature(points, _spill_of_task(scratch, points, spill))
         counts = by_feature.sizes
         put_rows(scratch, "by-feature", by_feature)
         release_memory()  # of the parts
@@ -216,7 +222,8 @@ def _with_rarity(scratch: Scratch, rarity: float, rules: NeighborRules, spill: S
     weights = feature_weights(scratch.get("counts")[0], int(np.count_nonzero(points.sizes)), rarity)
     index: Rows | UnitPoints = UnitPoints(points, weights)
     if not is_dense(points):
-        index = posting_lists.posting_lists(points, get_rows(scratch, "by-feature"), weights, rules.max_points, spill)
+        by_feature, spill = get_rows(scratch, "by-feature"), _spill_of_task(scratch, points, spill)
+        index = posting_lists.posting_lists(points, by_feature, weights, rules.max_points, spill)
         release_memory()  # of the parts
     return Neighbors(index, labels, weights, rarity, rules.powers[0])
 

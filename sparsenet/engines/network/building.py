@@ -107,17 +107,18 @@ def fits_further(
     held: Mapping[str, int],
     scored: bool,
     threads: int,
+    copied: int = 0,
 ) -> bool:
     """Return whether a network that was trained on some of the points fits into memory with all, and announce that.
 
-    The other arguments are as for `build`.
+    `copied` are the bytes of a copy of it that is still to be made. The other arguments are as for `build`.
     """
     label_points, wide = transpose(labels), network.output.wide
     bound = int(support_bound(features, label_points, options.wide_budget).sum()) if wide else 0
     needed = memory_needed(options, network, features, labels, bound, scored, False, threads)
     if wide:
         needed["new features of labels"] = GROWING_BYTES * (len(wide.indices) + bound)
-    needed |= {purpose: size for purpose, size in held.items() if size}
+    needed |= {purpose: size for purpose, size in {**held, "pilot network": copied}.items() if size}
     own = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
     limit = memory_limit(options, sum(held.values()) + own)
     if sum(needed.values()) > limit:

@@ -182,9 +182,12 @@ def fit(
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
     held_out = split.held_out if options.may_lose_hidden(n_labels) else None
+    may_go_on = sizing.may_follow_pilot(options, given, len(points[0]))
     pilot: scouting.Pilot | None = None
-    if held_out is None:  # else the trial decides the same
-        scouted, pilot = scouting.scout(given, split, held=held, seed=seed, threads=threads)
+    if held_out is None and (may_go_on or on_pilot is not None):  # a trial would decide the same
+        # A resumed run keeps the sizes that its pilot had.
+        free = replace(options, epochs=given.epochs) if may_go_on else given
+        scouted, pilot = scouting.scout(free, split, held=held, seed=seed, threads=threads)
         options = scouted if options.epochs is None else options  # a resumed run has its number already
     how: dict[str, Any] = {"held": held, "threads": threads, "scored": held_out is not None}
     before = None if pilot is None else _prepared(pilot, points, on_pilot, how)
@@ -239,11 +242,11 @@ def _prepared(
     pilot: scouting.Pilot, points: Points, on_pilot: Callable[[Network], object] | None, how: dict[str, Any]
 ) -> scouting.Pilot | None:
     """Hand over the network of a pilot run; return the pilot, prepared for all points, if training goes on from it."""
-    if on_pilot is not None:  # it may be a copy
-        arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
-        how["held"] = {**how["held"], "pilot network": bytes_in_memory(arrays)}
-    goes_on = pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how)
+    arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
+    kept = 0 if on_pilot is None else bytes_in_memory(arrays)
+    goes_on = pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how, copied=kept)
     if on_pilot is not None:
+        how["held"] = {**how["held"], "pilot network": kept}
         on_pilot(pilot.network.copy() if goes_on else pilot.network)
     if not goes_on:
         return None

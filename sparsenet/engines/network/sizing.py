@@ -161,6 +161,11 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
     return replace(options, resumed=True, **kept)
 
 
+def may_follow_pilot(options: NetworkOptions, given: NetworkOptions, n_points: int) -> bool:
+    """Return whether a run with `options`, resumed or not, may go on from a pilot run with the `given` ones."""
+    return options.n_epochs(n_points) == given.n_epochs(n_points) and bool(options.hidden) == bool(given.hidden)
+
+
 def explain_sizes(options: NetworkOptions, network: Network, scaling: Scaling, n_points: int) -> Choices:
     """Return the chosen value of each "auto" parameter, and the reason."""
     output, wide, optimizer, size = network.output, network.output.wide, options.optimizer, options.batch_size

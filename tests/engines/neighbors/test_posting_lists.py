@@ -82,6 +82,17 @@ def test_large_lists_of_workers_are_in_the_shared_folder(tmp_path: Path, monkeyp
     assert not any(tmp_path.iterdir())
 
 
+def test_workers_keep_to_the_memory_limit_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    made = posting_lists.by_feature
+    monkeypatch.setattr(
+        posting_lists, "by_feature", lambda points, spill: given.append(spill.max_bytes) or made(points, spill)
+    )
+    with ThreadPoolExecutor(1) as pool, task_runner(Workers(pool, scratch=tmp_path)) as runner:
+        fit(Rows.of(COUNTS), LABELS, 5, seed=0, threads=1, runner=runner, spill=Spill.within(16))
+    assert given == [0]
+
+
 @pytest.mark.parametrize("max_points", [20, 4096])
 def test_neighbors_of_points_on_disk_are_the_same(max_points: int, tmp_path: Path) -> None:
     rules = NeighborRules(max_points=max_points)

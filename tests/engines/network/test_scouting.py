@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sparsenet import BlendClassifier, ExtremeClassifier, Rows
 from sparsenet.core.ranked import share_right
 from sparsenet.core.workers import task_runner
-from sparsenet.engines.network import fit_network, network_holdout, scouting, sizing
+from sparsenet.engines.network import building, fit_network, network_holdout, scouting, sizing
 from sparsenet.engines.network.auto_rules import AUTO
 from sparsenet.engines.network.building import GROWING_BYTES, build, fits_further
 from sparsenet.engines.network.model import Network
@@ -157,6 +157,8 @@ def test_training_goes_on_from_the_pilot(keeps_pilot: bool) -> None:
     n_epochs = options.n_epochs(200)
     assert [record["epoch"] for record in found.history] == list(range(1, n_epochs + 1))
     assert seen == list(range(-(-n_epochs // AUTO.trial_after) + 1, n_epochs + 1))
+    seconds = [record["seconds"] for record in found.history]
+    assert seconds == sorted(seconds)
     assert sizes(found.network) == [1] * 200, "labels that the pilot run left out have weights"
     if keeps_pilot:
         assert sorted(sizes(pilots[0])) == [0] * 20 + [1] * 180
@@ -195,6 +197,28 @@ def test_going_on_counts_the_memory_of_growing() -> None:
     how: dict[str, Any] = {"held": {"points": 1}, "scored": False, "threads": 1}
     assert not fits_further(network, replace(options, memory_limit=GROWING_BYTES * 380), *points, **how)
     assert fits_further(network, options, *points, **how)
+
+
+def test_going_on_counts_a_copy_that_is_still_to_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, options = few_points()
+    network = build(options, *(part.take(np.arange(180)) for part in points), seed=0, threads=1)[0]
+    how: dict[str, Any] = {"held": {"points": 1}, "scored": False, "threads": 1}
+    monkeypatch.setattr(building, "available_memory", lambda: 1 << 20)
+    assert fits_further(network, options, *points, **how)
+    assert not fits_further(network, options, *points, **how, copied=1 << 20)
+
+
+@pytest.mark.parametrize(("n_epochs", "hidden", "n_pilots"), [(None, (4,), 1), (2, (4,), 0), (None, (), 0)])
+def test_a_resumed_run_needs_the_pilot_that_it_went_on_from(
+    n_epochs: int | None, hidden: tuple[int, ...], n_pilots: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points, options = few_points()
+    saved = replace(options, hidden=hidden, epochs=n_epochs or options.n_epochs(200), resumed=True)
+    monkeypatch.setattr(sizing, "resumed_options", lambda *_: saved)
+    scouted, scout = list[NetworkOptions](), scouting.scout
+    monkeypatch.setattr(scouting, "scout", lambda own, *args, **how: scouted.append(own) or scout(own, *args, **how))
+    fit_network.fit(points, options, seed=0, threads=1, checkpoint=tmp_path / "run", resume=True)
+    assert [(own.hidden, own.epochs, own.resumed) for own in scouted] == [((4,), None, True)] * n_pilots
 
 
 def test_share_right_divides_hits_by_true_labels() -> None:

@@ -133,7 +133,7 @@ class Trainer:
         epoch, history = (0, []) if after is None else (after._state.epoch, list(after.history))
         self._state: RunState = RunState(epoch, history=history)
         self._trial_seconds = 0.0
-        self._started, self._points = 0.0, 0
+        self._started, self._seconds_before, self._points = 0.0, 0.0, 0
         self._classifier = classifier
         self._steps_before = steps_before if after is None else after.steps - self._steps_done
         self._interrupted, self._stopped = Interrupt(None), False
@@ -151,6 +151,7 @@ class Trainer:
         far and raises KeyboardInterrupt.
         """
         self._started = time.perf_counter()
+        self._seconds_before = self.history[-1]["seconds"] if self.history else 0.0
         self._budget.start()
         patience = None if self._shards is None else GRACE
         # Overflow makes the loss non-finite, which raises an error; NumPy's warnings would only precede it.
@@ -252,7 +253,7 @@ class Trainer:
         record = {
             "epoch": float(state.epoch + 1),
             "loss": state.loss_sum / max(state.batch, 1),
-            "seconds": time.perf_counter() - self._started,
+            "seconds": self._seconds_before + time.perf_counter() - self._started,
         }
         if state.recall is not None:
             record["index_recall"] = state.recall
