@@ -78,11 +78,10 @@ def _problems(options: argparse.Namespace) -> dict[float | None, Problem]:
         "network": lambda: finding_sets.of_network(*size),
         "embeddings": lambda: finding_sets.of_embeddings(*size),
     }
-    found: dict[float | None, Problem] = {}
+    planted: dict[float | None, Problem] = {}
     if options.kind == "planted":
-        found.update(finding_sets.planted(*size, options.noise))
-    else:
-        found[None] = make[options.kind]()
+        planted = finding_sets.planted(*size, options.noise)
+    found = planted or {None: make[options.kind]()}
     return {noise: problem._replace(n_cells=options.cells) for noise, problem in found.items()}
 
 

@@ -47,7 +47,7 @@ class Problem(NamedTuple):
         return np.hstack((self.points, np.tile(np.array([1, 0], np.float32), (len(self.points), 1))))
 
 
-def planted(n: int, width: int, n_points: int, seed: int, noises: list[float]) -> dict[float, Problem]:
+def planted(n: int, width: int, n_points: int, seed: int, noises: list[float]) -> dict[float | None, Problem]:
     """Plant clustered vectors, and for each noise points that are noisy copies of them.
 
     Equal arguments give equal data. Vectors have length 1, and the noise that is added to one is `noise` long.
