@@ -225,7 +225,7 @@ def test_names_the_bad_row(change: dict[str, Any], message: str) -> None:
 def test_names_dates_as_dates() -> None:
     days = {"user": ["a", "b"], "item": ["x", "y"], "time": ["2026-03-30", "2026-03-31 18:30"]}
     model = NextItem().fit(days)
-    with pytest.raises(ValueError, match="the time 2026-03-30 .* is before 2026-03-31T18:30, the last event learnt"):
+    with pytest.raises(ValueError, match=r"the time 2026-03-30 .* is before 2026-03-31T18:30, the last event learnt"):
         model.update(days)
     with pytest.raises(ValueError, match="goes back from 2026-03-31T18:30 to 2026-03-30: pass sort=True"):
         NextItem().fit(days | {"time": days["time"][::-1]})
