@@ -147,7 +147,7 @@ def log_options() -> tuple[CommandOption, ...]:
             refusals=NOT_OF_LINKS, **_events,
         ),
         CommandOption(
-            "time", "COLUMN", "Column of the times: ISO dates and times, or numbers.",
+            "time", "COLUMN", "Column of the times: ISO dates and times, or numbers. A stream needs one.",
             shown="the column time or timestamp, if present", panel=LOGS, kinds=OF_LOGS | OF_EVENTS,
         ),
         CommandOption(

@@ -40,7 +40,9 @@ _OPTIONS = {
     r"name the columns, or give positions if there is no header$": "name the columns with --text and --target, or give "
     "positions if there is no header. Without texts, --target NAME trains on a table of numbers, categories and dates",
     r"\bnormalize='(\w+)'": r"--normalize \1",
-    r"\b(user|item|time|weight)=('[^']*' is not a column)": r"--\1 \2",
+    r"\b(user|item|source|target|time|weight)=('[^']*' is not a column)": r"--\1 \2",
+    r"\bevent_features\[\d+\]=('[^']*' is not a column)": r"--event-features \1",
+    r"by time=, or pass time=None if rows are in order": "by --time",
     r"\bpass split='random'": "add --split random",
     r"\bpass sort=True": "pass --sort",
     r"lower max_nodes, memory or neighbors": "lower --max-nodes, --memory or --neighbors",
@@ -129,7 +131,7 @@ def _fail(error: Exception, format_option: str) -> NoReturn:
     text = str(error) or type(error).__name__
     if isinstance(error, MemoryError) and _ALLOCATION_FAILED.fullmatch(str(error)):
         text = f"memory ran out ({text})"
-    if isinstance(error, OSError) and error.filename is not None:
-        text = f"{os.fspath(error.filename)}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror if error.filename is None else f"{os.fspath(error.filename)}: {error.strerror}"
     say(f"error: {' '.join(in_options(text, format_option).split())}")
     raise typer.Exit(1)

@@ -207,7 +207,7 @@ def about(model: Any, path: Path) -> dict[str, Any]:
         "kind": type(model).__name__,
         **_sizes(model),
         "columns": model.columns_,
-        "features": getattr(model, "features_", {}),
+        "features": model.features_,
         "bytes": sum(file.stat().st_size for file in path.iterdir()),
         "settings": settings,
     }

@@ -39,9 +39,8 @@ def read_columns(
     choice("format", format, FORMATS)
     found = text_format(path) if format == "auto" else format
     if found is None or found == "lines":
-        raise ValueError(
-            f"cannot tell the format of {name_of(path)!r} by its name: give format= as one of {FORMATS[1:]}"
-        )
+        formats = f"{', '.join(FORMATS[1:-1])} or {FORMATS[-1]}"
+        raise ValueError(f"cannot tell the format of {name_of(path)!r} by its name: give format= as {formats}")
     dialect.check_for(found)  # type: ignore[arg-type]  # one of `FORMATS`
     if found == "parquet":
         return FileColumns(_parquet_columns(path, wanted), None)

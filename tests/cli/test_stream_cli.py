@@ -203,6 +203,7 @@ def test_only_models_of_streams_are_updated(tmp_path: Path, folder: Path) -> Non
         ("a,x,2,1\nb,y,1,1\n", [], "line 3: the time in column 'time' goes back from 2 to 1: pass --sort"),
         ("a,x,1,1\nb,y,2,nan\n", ["--event-features", "size"], "line 3: column 'size' is empty, and features may not"),
         ("a,x,1,1\nb,y,nan,1\n", [], "line 3: column 'time' holds no time"),
+        ("a,x,1,1\n", ["--event-features", "cost"], "log.csv: --event-features 'cost' is not a column"),
         ("", [], "holds no rows: a log has a row for each event"),
     ],
 )
@@ -252,7 +253,7 @@ def test_predicts_the_links_of_a_table(links: Path, folder: Path) -> None:
     [
         ("who,page,time\nu01,p01,5\n", "later.csv, line 2: the time 5 in column 'time' is before 799"),
         ("who,page,time\nu01,p01,800\nu01,,801\n", "later.csv, line 3: column 'page' is empty"),
-        ("who,time\nu01,800\n", "later.csv: target='page' is not a column"),
+        ("who,time\nu01,800\n", "later.csv: --target 'page' is not a column"),
         ("who,page,time\nu01,p01,soon\n", "later.csv, line 2: column 'time' holds 'soon'"),
     ],
 )
@@ -291,6 +292,7 @@ def test_sorts_and_sets_options(folder: Path) -> None:
     ("options", "message"),
     [
         ([*TRAIN, "--weight", "n"], "has no effect on a model of a stream"),
+        ([*TRAIN, "--no-header"], "--no-header: has no effect on a model of a stream"),
         ([*TRAIN, "--seed", "5"], "has no effect on a model of a stream"),
         ([*TRAIN, "--source", "who"], "next-item has users and items: --user and --item"),
         ([*LINKS, "--user", "who"], "links has sources and targets: --source and --target"),

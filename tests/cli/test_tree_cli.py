@@ -95,6 +95,11 @@ class TestTrain:
             assert files(tmp_path / "model") == files(model)
         assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".points"]
 
+    def test_an_impossible_cache_is_named_in_one_line(self, folder: Path, tmp_path: Path) -> None:
+        arguments = "train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree"
+        said = fails(*arguments, "--cache", folder / "train.txt" / "cache")
+        assert said.startswith("sparsenet: error: Not a directory: train.txt")
+
     def test_text_summary_shows_data_and_validation(self, folder: Path, tmp_path: Path) -> None:
         valid = ("--valid", folder / "test.txt")
         said = run("train", folder / "train.txt", "--model", tmp_path / "m", "--method", "tree", *valid).stdout

@@ -340,7 +340,7 @@ def test_refuses_options_of_files_and_unknown_formats(tmp_path):
         read_frame({"a": [1]}, format="csv")
     with pytest.raises(ValueError, match="header=False is for files"):
         read_frame({"a": [1]}, dialect=Dialect(header=False))
-    with pytest.raises(ValueError, match=r"cannot tell the format of .*x\.log"):
+    with pytest.raises(ValueError, match=r"cannot tell the format of .*x\.log.* as csv, tsv, jsonl or parquet"):
         read_frame(tmp_path / "x.log")
     with pytest.raises(FileNotFoundError):
         read_frame(tmp_path / "x.csv")

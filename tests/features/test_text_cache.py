@@ -142,6 +142,12 @@ def test_refuses_batches_that_are_none(batches: Any, message: str, tmp_path: Pat
         TextClassifier().fit(iter(batches), cache=tmp_path)
 
 
+@pytest.mark.parametrize("given", [{"text": "body"}, {"target": "team"}, {"label_delimiter": ","}, {"delimiter": ";"}])
+def test_refuses_columns_of_batches(given: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(given))}='.*' is for files"):
+        TextClassifier().fit(iter([(TEXTS, LABELS)]), cache=tmp_path, **given)
+
+
 def test_refuses_texts_in_memory_and_what_is_no_folder(file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cache is for a file of texts, and these are in memory: pass the path"):
         TextClassifier().fit(TEXTS, LABELS, cache=tmp_path)

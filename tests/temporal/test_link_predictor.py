@@ -121,7 +121,8 @@ def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, mutual: bool, kind: 
             model.update(part(log, first, first + 40))
     again = pickle.loads(pickle.dumps(parts))
     assert state(parts) == state(whole) == state(again)
-    assert parts.columns_ == {"source": "source", "target": "target", "time": "time", "event_features[0]": "size"}
+    assert parts.columns_ == {"source": "source", "target": "target", "time": "time"}
+    assert parts.features_ == {"events": ["size"]}
     names = log["source"][:4]
     assert parts.embeddings(names).tobytes() == whole.embeddings(names).tobytes()
     assert parts.n_nodes_ == (6 if mutual and kind is int else 12)

@@ -18,7 +18,7 @@ from sparsenet.features.text.inputs import check_texts
 from sparsenet.features.text.table_columns import KnownColumns, learnt_from
 from sparsenet.features.text.text_cache import TextCache, cached_corpus, is_stream, streamed_corpus
 from sparsenet.features.text.text_files import FileRules, iter_texts
-from sparsenet.features.text.text_frames import labelled_columns
+from sparsenet.features.text.text_frames import labelled_columns, refuse_columns
 
 
 def labelled_corpus(
@@ -38,7 +38,10 @@ def labelled_corpus(
     X, y, `format`, `dialect`, `cache` and `columns` are the arguments of `TextClassifier.fit`.
     """
     if not isinstance(X, str | Path):
+        of_files = {"label_delimiter": columns["label_delimiter"], "format": None if format == "auto" else format}
+        of_files |= dialect.given
         if cache is not None and y is None and is_stream(X):
+            refuse_columns(columns["text"], columns["target"], of_files)
             return streamed_corpus(X, cache, options, threads, memory_limit), None
         if y is None and isinstance(X, Iterator):
             raise ValueError("X is an iterator: if it yields batches (texts, labels), name a folder with cache")
@@ -47,8 +50,7 @@ def labelled_corpus(
                 "cache is for a file of texts, and these are in memory: pass the path of a CSV, TSV, JSONL or Parquet "
                 "file or an iterable of batches (texts, labels), or leave out cache"
             )
-        of_files = {"label_delimiter": columns["label_delimiter"], "format": None if format == "auto" else format}
-        X, y, known = labelled_columns(X, y, columns["text"], columns["target"], {**of_files, **dialect.given})
+        X, y, known = labelled_columns(X, y, columns["text"], columns["target"], of_files)
         return Corpus.of_texts(check_texts(X), y, options, threads), known
     if y is not None:
         raise ValueError("y must be None if X is a path: name the column of labels in the file with target=")

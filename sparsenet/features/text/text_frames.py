@@ -66,6 +66,13 @@ def labelled_columns(
     return _texts(X, texts), y, _known(texts, None)
 
 
+def refuse_columns(text: Any, target: Any, more: dict[str, Any]) -> None:
+    """Refuse names of columns, and the arguments for files in `more`: batches of texts have no columns."""
+    is_default = text_columns(text, of_frame=True) == [TEXT]
+    named = {"text": None if is_default else text, "target": None if target == TARGET else target}
+    _refuse_unused(named | more, "files")
+
+
 def _refuse_unused(given: dict[str, Any], known: str) -> None:
     """Refuse arguments that would have no effect."""
     for name, value in given.items():

@@ -68,7 +68,9 @@ class TemporalLinkPredictor(StreamModel):
     loss_ : float
         Mean loss of the last pass of `fit`: binary cross-entropy of the links plus that of one negative each.
     columns_ : dict
-        The columns of the log.
+        The columns of the log: source, target and time.
+    features_ : dict
+        The columns of features, of events.
 
     Examples
     --------
@@ -276,7 +278,13 @@ class TemporalLinkPredictor(StreamModel):
     def columns_(self) -> dict[str, str | None]:
         """The columns of the log."""
         check_is_fitted(self)
-        return self._saved.columns.names()
+        names = self._saved.columns.names()
+        return {argument: names[argument] for argument in ("source", "target", "time")}
+
+    @property
+    def features_(self) -> dict[str, list[str]]:
+        """The columns that describe events."""
+        return {"events": [column.name for column in self._stream.event_columns.columns]}
 
     @property
     def _stream(self) -> LinkStream:
