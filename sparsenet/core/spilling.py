@@ -84,7 +84,7 @@ class Spill:
             problem = f"{error.strerror or error}: {self.purpose} take {in_words(n_bytes)} or more in temporary files"
             advice = f"of the folder {tempfile.gettempdir()}; let TMPDIR name another one, or raise memory_limit"
             if self.folder is not None:
-                advice = f"of the cache folder {self.folder}; {remedy(error)}"
+                advice = f"of the folder {self.folder}; {remedy(error)}"
             raise OSError(error.errno, f"{problem} {advice}") from error
 
 

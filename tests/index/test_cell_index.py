@@ -94,19 +94,19 @@ def test_update_codes_changed_rows_alone(monkeypatch):
         [7, 500, 3],
     )
     weight[rows] = -weight[rows]
-    rows = np.array([*rows, N_LABELS, N_LABELS + 1])
+    changed = np.array([*rows, N_LABELS, N_LABELS + 1])
 
     def counted(self, given):
         coded.append(given)
         return codes(self, given)
 
     monkeypatch.setattr(Codebook, "codes", counted)
-    index.update(weight, bias, rows)
+    index.update(weight, bias, changed)
     seen = np.bincount(examples.labels, minlength=len(weight))
     assert {row.tobytes() for row in np.concatenate(coded)} == {
-        row.tobytes() for row in np.column_stack((weight, bias))[rows]
+        row.tobytes() for row in np.column_stack((weight, bias))[changed]
     }
-    assert len(rows) <= sum(map(len, coded)) <= len(rows) + seen[rows].sum()
+    assert len(changed) <= sum(map(len, coded)) <= len(changed) + seen[changed].sum()
     other.update(weight, bias, np.arange(len(weight)))
     assert index._codes.blocks.tobytes() == other._codes.blocks.tobytes()
 

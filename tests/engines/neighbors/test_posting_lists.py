@@ -139,5 +139,5 @@ def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    with pytest.raises(OSError, match=f"posting lists of the points take .* of the cache folder {tmp_path}; make room"):
+    with pytest.raises(OSError, match=f"posting lists of the points take .* of the folder {tmp_path}; make room"):
         fit(points, LABELS, 5, seed=0, threads=1)
