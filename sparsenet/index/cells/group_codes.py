@@ -78,7 +78,7 @@ class GroupCodes(NamedTuple):
     def take(self, at: I64) -> U8:
         """Return the codes of the rows at positions `at`, (g, n)."""
         pairs = self.blocks[at // BLOCK_ROWS, :, at % N_CODES]
-        return (pairs >> (at % BLOCK_ROWS // N_CODES * 4).astype(np.uint8)[:, None] & 15).T
+        return (pairs >> (at % BLOCK_ROWS // N_CODES * 4).astype(np.uint8)[:, None] & np.uint8(15)).T
 
     @property
     def nbytes(self) -> int:
