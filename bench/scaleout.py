@@ -201,10 +201,10 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def printed(command: list[str]) -> dict[str, str]:
-    """Return the JSON that a command prints in its last line."""
+    """Return the JSON that a command prints in its last line but for messages of Ray."""
     done = run(command)
     assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, str] = json.loads([line for line in done.stdout.splitlines() if line.startswith("{")][-1])
     return found
 
 
