@@ -125,7 +125,7 @@ class CommandOption:
         if self.kinds <= OF_EVENTS and kind not in OF_EVENTS:
             methods = [method for method, own in STREAM_METHODS.items() if own in self.kinds]
             return f"is for streams of events: --method {' or '.join(methods)}"
-        if self.kinds in (OF_LOGS, OF_LOGS | OF_STREAMS) and kind not in OF_EVENTS:
+        if OF_LOGS <= self.kinds <= OF_LOGS | OF_EVENTS and kind not in OF_EVENTS:
             return "is for logs of interactions, which train tells by --user and --item"
         if self.kinds == OF_TABLES:
             return "is for tables with mixed columns, which train tells by --target without --text"

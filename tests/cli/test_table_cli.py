@@ -134,7 +134,7 @@ def test_several_classes_in_a_cell(tmp_path):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--target", "kin"], "target='kin' is not a column; there are 'size', 'colour', 'kind'"),
+        (["--target", "kin"], "--target 'kin' is not a column; there are 'size', 'colour', 'kind'"),
         (["--target", "kind", "--word-ngrams", "2"], "has no effect on a model of a table"),
         (["--target", "kind", "--hidden", "8"], "has no effect on a model of a table"),
         (["--target", "kind", "--resume"], "a model of a table has no checkpoints to resume from"),

@@ -746,8 +746,7 @@ def test_table_options_are_refused_for_points(tmp_path, option):
     ):
         code, stdout, said = run(*command, *option)
         assert (code, stdout) == (2, "")
-        name = option[0].replace("--no-", "--")
-        assert f"{name}: applies to tables of text, and sparse points have no columns: leave it out" in said
+        assert f"{option[0]}: applies to tables of text, and sparse points have no columns: leave it out" in said
     for other in (["--target", "b"], ["--label-delimiter", "|"]):
         assert f"{other[0]}: applies to tables of text" in run("evaluate", model, points, *other)[2]
     for name in ("evaluate", "predict"):
