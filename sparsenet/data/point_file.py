@@ -39,7 +39,7 @@ BLOCK_ROWS, BLOCK_ENTRIES = 4096, 1 << 20
 
 def check_cache(cache: Any) -> None:
     """Refuse what is not the path of a folder."""
-    if not isinstance(cache, str | os.PathLike):
+    if not isinstance(cache, str | os.PathLike) or not os.fspath(cache):
         raise ValueError(f"cache must be the path of a folder, got {cache!r}: it is created if it is missing")
 
 

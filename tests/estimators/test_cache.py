@@ -213,8 +213,9 @@ def test_what_cannot_be_streamed_is_named(model: Callable[..., Any], tmp_path: P
     for empty, y in ((COUNTS[:0], Y[:0]), ([(COUNTS[:0], Y[:0])], None)):
         with pytest.raises(ValueError, match=r"at least one|minimum of 1|there are no rows"):
             model().fit(empty, y, cache=tmp_path)
-    with pytest.raises(ValueError, match="cache must be the path of a folder, got True"):
-        model().fit(COUNTS, Y, cache=True)
+    for folder in (True, ""):
+        with pytest.raises(ValueError, match=f"cache must be the path of a folder, got {folder!r}"):
+            model().fit(COUNTS, Y, cache=folder)
 
 
 def test_a_stream_may_have_empty_batches(tmp_path: Path) -> None:
