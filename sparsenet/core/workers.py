@@ -277,11 +277,11 @@ class _Tasks:
         self._losses.update(ran)
         losses = max(self._losses[task] for task in ran)
         if losses > MAX_RESENDS:
-            first, *others = [self._named(task) for task in ran if self._losses[task] == losses]
+            first, *others = [task for task in ran if self._losses[task] == losses]
             among = " or of a task that ran at the same times" if others else ""
             raise RuntimeError(
-                f"the worker of {first}{among} was lost {losses} times, the last time by {lost!r}: a worker may have "
-                "too little memory for it"
+                f"the worker of {self._named(first)}{among} was lost {losses} times, the last time by {lost!r}: "
+                "a worker may have too little memory for it"
             ) from lost
         if isinstance(lost, BrokenExecutor):
             self._pool.renew(lost)

@@ -288,7 +288,7 @@ class ColumnTotals:
 def row_blocks(X: Any, *, added: int = 0) -> Iterator[Any]:
     """Yield blocks of rows of a matrix or a file of points; work on all rows would take several times their memory.
 
-    Rows have about `NUMBERS_AT_A_TIME` numbers in all, with `added` further ones a row.
+    A block has about `NUMBERS_AT_A_TIME` numbers; `added` counts further ones of each row.
     """
     if isinstance(X, StoredPoints):
         yield from (block for _, block in X.blocks())

@@ -174,11 +174,11 @@ def query_times(time: Any, n: int, newest: float) -> F64:
         return np.full(n, newest)
     several = isinstance(time, list | tuple) or getattr(time, "ndim", 0) > 0
     values = as_column(time if several else [time], "time")
-    found = read_times(Frame({"time": values}, "time", len(values)), "time")
+    frame = Frame({"time": values}, "time", len(values))
+    found = _read_times(frame, "time")
     if several and len(found) != n:
         raise ValueError(f"time must be one time, or one for each of {n} queries, got {len(found)}")
     if (found < newest).any():
-        raise ValueError(
-            f"time {found.min():.15g} is before {newest:.15g}, the last event learnt: ask for a later time"
-        )
+        time, last = (time_in_words(frame, "time", seconds) for seconds in (found.min(), newest))
+        raise ValueError(f"time {time} is before {last}, the last event learnt: ask for a later time")
     return np.broadcast_to(found, n).copy()

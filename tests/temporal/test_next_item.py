@@ -168,8 +168,10 @@ def test_dates_and_positions(tmp_path: Path) -> None:
     path.write_text("ann,tea,2026-03-01 10:00\nann,pot,2026-03-01 11:00\nbob,tea,2026-03-02 09:00\n")
     model = NextItem().fit(path, user=0, item=1, time=2)
     assert model.topk("bob", "2026-03-03", k=1)["item"].tolist() == ["tea"]
-    with pytest.raises(ValueError, match="is before"):
+    with pytest.raises(ValueError, match="time 2026-03-01 is before 2026-03-02T09:00, the last event learnt"):
         model.topk("bob", "2026-03-01")
+    with pytest.raises(ValueError, match=r"1e\+300"):
+        model.topk("bob", 1e300)
 
 
 def test_order_alone_stands_for_time() -> None:

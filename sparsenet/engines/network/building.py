@@ -66,8 +66,8 @@ def build(
     limit = memory_limit(options, sum(held.values()))
     for candidate in sizing.smaller_options(options):
         options = candidate
-        bound = int(support_bound(features, label_points, options.wide_budget).sum()) if options.wide else 0
-        needed = memory_needed(options, make(options), features, labels, bound, scored, keep_best, threads)
+        support = largest_support(options, features, label_points)
+        needed = memory_needed(options, make(options), features, labels, support, scored, keep_best, threads)
         if sharded:
             needed["optimizer"] = sum(
                 parameter.nbytes(training=True) - parameter.nbytes(training=False)
@@ -113,14 +113,12 @@ def fits_further(
 
     `copied` are the bytes of a copy of it that is still to be made. The other arguments are as for `build`.
     """
-    label_points, wide = transpose(labels), network.output.wide
-    bound = int(support_bound(features, label_points, options.wide_budget).sum()) if wide else 0
-    needed = memory_needed(options, network, features, labels, bound, scored, False, threads)
+    support, wide = largest_support(options, features, transpose(labels)), network.output.wide
+    needed = memory_needed(options, network, features, labels, support, scored, False, threads)
     if wide:
-        needed["new features of labels"] = GROWING_BYTES * (len(wide.indices) + bound)
+        needed["new features of labels"] = GROWING_BYTES * (len(wide.indices) + support)
     needed |= {purpose: size for purpose, size in {**held, "pilot network": copied}.items() if size}
-    own = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
-    limit = memory_limit(options, sum(held.values()) + own)
+    limit = memory_limit(options, sum(held.values()) + network.nbytes)
     if sum(needed.values()) > limit:
         return False
     check_memory(needed, options, limit)
@@ -236,6 +234,11 @@ def initial_bias(options: NetworkOptions, n_entries: float, n_cells: int, limit:
 
 
 # --- memory --------------------------------------------------------------------------------------------------------
+
+
+def largest_support(options: NetworkOptions, features: RowSource, label_points: Rows) -> int:
+    """Return an upper bound of the number of wide weights that some points need."""
+    return int(support_bound(features, label_points, options.wide_budget).sum()) if options.wide else 0
 
 
 def memory_needed(

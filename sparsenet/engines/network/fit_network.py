@@ -11,7 +11,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sparsenet.core.centroids import support_bound
 from sparsenet.core.memory import bytes_in_memory, own_bytes
 from sparsenet.core.progress import is_wanted
 from sparsenet.core.rows import transpose
@@ -23,6 +22,7 @@ from sparsenet.engines.network.building import (
     build,
     check_memory,
     fits_further,
+    largest_support,
     memory_limit,
     outline,
     reconfigure,
@@ -190,10 +190,20 @@ def fit(
         scouted, pilot = scouting.scout(free, split, held=held, seed=seed, threads=threads)
         options = scouted if options.epochs is None else options  # a resumed run has its number already
     how: dict[str, Any] = {"held": held, "threads": threads, "scored": held_out is not None}
-    before = None if pilot is None else _prepared(pilot, points, on_pilot, how)
+    before: scouting.Pilot | None = None
+    if pilot is not None:
+        arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
+        kept = 0 if on_pilot is None else bytes_in_memory(arrays)
+        if pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how, copied=kept):
+            before = pilot
+        how["held"] = held | {"pilot network": kept}
+        if on_pilot is not None:
+            on_pilot(pilot.network if before is None else pilot.network.copy())
     del pilot
     if before is not None:
         network, options = before.network, replace(before.options, resumed=options.resumed)
+        if network.output.wide:
+            network.output.wide.grow(points[0], transpose(points[1]), threads)
     else:
         network, options = build(
             *(options, *points),
@@ -236,23 +246,6 @@ def fit(
     changed = {name: found for name, found in fitted.choices.items() if made.get(name) != found}
     sizing.report_choices(changed, options.verbose)
     return fitted
-
-
-def _prepared(
-    pilot: scouting.Pilot, points: Points, on_pilot: Callable[[Network], object] | None, how: dict[str, Any]
-) -> scouting.Pilot | None:
-    """Hand over the network of a pilot run; return the pilot, prepared for all points, if training goes on from it."""
-    arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
-    kept = 0 if on_pilot is None else bytes_in_memory(arrays)
-    goes_on = pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how, copied=kept)
-    if on_pilot is not None:
-        how["held"] = {**how["held"], "pilot network": kept}
-        on_pilot(pilot.network.copy() if goes_on else pilot.network)
-    if not goes_on:
-        return None
-    if pilot.network.output.wide:
-        pilot.network.output.wide.grow(points[0], transpose(points[1]), how["threads"])
-    return pilot
 
 
 def fit_first(
@@ -305,10 +298,10 @@ def grow(network: Network, options: NetworkOptions, points: Points, threads: int
     wide = network.output.wide
     if wide:
         features, label_points = points[0], transpose(points[1])
-        room = len(wide.indices) + int(support_bound(features, label_points, options.wide_budget).sum())
-        needed = {"new features of labels": GROWING_BYTES * room}
+        support = len(wide.indices) + largest_support(options, features, label_points)
+        needed = {"new features of labels": GROWING_BYTES * support}
         if options.memory_limit is not None:  # it includes the existing model
-            needed["model"] = sum(array.nbytes for p in network.parameters() for array in (p.value, *p.state.values()))
+            needed["model"] = network.nbytes
         check_memory(needed, options, memory_limit(options))
         wide.configure(replace(wide.config, budget=options.wide_budget))
         wide.grow(features, label_points, threads)

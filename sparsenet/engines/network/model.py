@@ -208,6 +208,11 @@ class Network:
         if self.output.wide:
             yield self.output.wide.weight, self.output.wide.indptr
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the weights and the training state."""
+        return sum(array.nbytes for each in self.parameters() for array in (each.value, *each.state.values()))
+
     def copy(self) -> Network:
         """Return a copy without training state."""
         states = [parameter.state for parameter in self.parameters()]
