@@ -20,7 +20,7 @@ from sparsenet.kernels.types import F32, F64
 
 BLOCK = 1024  # rows prepared and hashed at once, so that they stay in the L2 cache
 LENGTH = 8192  # the length `radius` in integer units
-CLIP = 2**20  # keeps sums of squares below 2**53, so that they are exact
+CLIP = np.float32(2**20)  # keeps sums of squares below 2**53, so that they are exact
 TINY = np.float32(1e-30)  # smaller vectors count as zero, since their reciprocal might overflow
 
 
