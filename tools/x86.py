@@ -42,7 +42,16 @@ PYTHON_TESTS = (
     "tests/golden",
     *(
         f"tests/kernels/test_{name}.py"
-        for name in ("kernels", "kernels_matmul", "lsh_kernels", "text_kernels", "tree_kernels", "dual")
+        for name in (
+            "kernels",
+            "kernels_matmul",
+            "graph_kernels",
+            "lsh_kernels",
+            "stream_kernels",
+            "text_kernels",
+            "tree_kernels",
+            "dual",
+        )
     ),
     "-k",
     "not numba and not threads and not many_blocks",
