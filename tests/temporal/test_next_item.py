@@ -67,6 +67,15 @@ def test_score_equals_predictions_before_each_event() -> None:
     assert {name: np.mean([one[name] for one in ones]) for name in whole} == pytest.approx(whole)
 
 
+@pytest.mark.parametrize(("refresh", "mutual", "known"), [(1, False, 1), (4, False, 0), (1, True, 2)])
+def test_an_item_without_earlier_events_is_a_miss(refresh: int, mutual: bool, known: int) -> None:
+    log = {"user": ["u", "v"], "item": ["a", "b"], "time": [0, 0]}
+    later = {"user": ["u", "u", "v", "w"], "item": ["x", "x", "w", "u"], "time": [1, 2, 3, 4]}
+    scores = NextItem(refresh=refresh, mutual=mutual).fit(log).score(later)
+    assert scores["recall@10"] == known / 4
+    assert scores["MRR"] <= scores["recall@10"]
+
+
 def test_updates_in_any_parts_are_equal(tmp_path: Path) -> None:
     log = log_of(500)
     whole = NextItem(max_users=8, max_items=12).fit(part(log, 0, 100)).update(part(log, 100, 500))

@@ -203,7 +203,7 @@ class TemporalLinkPredictor(StreamModel):
             ``AP`` and ``AUC``: average precision and area under the ROC curve of each link against one of the same
             source to another target, drawn at random. ``AP historical`` and ``AUC historical``: to another of the last
             targets of the source, or a random one if the source has no other. With `ranking`, ``MRR``, ``recall@1`` and
-            ``recall@10`` among all targets; a target without earlier events ranks last.
+            ``recall@10`` among all targets; a target without earlier events is a miss.
         """
         check_is_fitted(self)
         scores = LinkScores()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer
@@ -16,6 +15,7 @@ from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
 from sparsenet.temporal.event_log import query_names, query_times, read_questions
 from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
+from sparsenet.temporal.rank_measures import rank_measures
 from sparsenet.temporal.ranking.stream import Answers, Stream
 from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
 from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules
@@ -172,8 +172,8 @@ class NextItem(StreamModel):
     def score(self, log: Any, *, sort: bool = False, **file: Any) -> dict[str, float]:
         """Predict each event of a later log, then learn it, and measure the predictions.
 
-        Every item that the model knows is ranked, and an item that it does not know counts as ranked last. The model
-        has learnt the log afterwards, as by `update`.
+        Every item that the model knows is ranked, and an item that it does not know yet counts as missed. The model has
+        learnt the log afterwards, as by `update`.
 
         Parameters
         ----------
@@ -182,13 +182,11 @@ class NextItem(StreamModel):
         Returns
         -------
         dict
-            ``MRR``, the mean of one over the rank of the right item. ``recall@1`` and ``recall@10``, the part of the
-            events whose item is at most at this rank.
+            ``MRR``, the mean of one over the rank of the right item, 0 for a missed one. ``recall@1`` and
+            ``recall@10``, the part of the events whose item is at most at this rank.
         """
         check_is_fitted(self)
-        ranks = self._learn(log, sort, file, ranking=True)
-        recalls = {f"recall@{k}": float(np.mean(ranks <= k)) for k in (1, 10)}
-        return {"MRR": float(np.mean(1 / ranks)), **recalls}
+        return rank_measures(self._learn(log, sort, file, ranking=True))
 
     # --- answers ---
 
