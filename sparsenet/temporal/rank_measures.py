@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 #: The rank of an answer that the model could not give, since it had not seen it before: a miss at every k.

@@ -136,7 +136,11 @@ class NextItem(StreamModel):
         events = self._read(log, columns, sort, file)
         if not len(events):
             raise events.frame.error("holds no rows: a log has a row for each event")
-        table = ItemTable.empty() if item_features is None else ItemTable.learn(item_features, columns.item)
+        table = (
+            ItemTable.empty()
+            if item_features is None
+            else ItemTable.learn(item_features, columns.item, events.item_names.dtype.kind)
+        )
         stream = Stream.blank(
             self.history,
             self.max_users,
@@ -146,7 +150,6 @@ class NextItem(StreamModel):
             item_table=table,
             rules=self._rules,
         )
-        table.require_kind(events.item_names)
         stream.learn(events, self.refresh, ranking=False)
         return self._adopt(SavedStream(stream, events.columns, library_of(log)))
 
@@ -212,7 +215,7 @@ class NextItem(StreamModel):
         stream, k = self._stream, integer("k", k, 1, 100)
         names = query_names(users, "users")
         with stream.lock:
-            times = query_times(time, len(names), stream.arrays.clock[2])
+            times = query_times(time, len(names), stream.arrays.clock[2], self._saved.columns.are_dates)
             answers = stream.rank(names, times, k, self._threads())
         return self._frame({"user": names[answers.rows], "item": answers.names}, answers)
 
@@ -283,7 +286,9 @@ class NextItem(StreamModel):
             events = self._read(log, columns, sort, file, stream)
             if ranking and not len(events):
                 raise events.frame.error("holds no rows, so there is nothing to measure")
-            table = None if item_features is None else stream.item_table.with_more(item_features, columns.item)
+            table = None
+            if item_features is not None:
+                table = stream.item_table.with_more(item_features, columns.item, stream.items.kind)
             return stream.learn(events, self.refresh, ranking=ranking, item_table=table)
 
     def _frame(self, columns: dict[str, Any], answers: Answers) -> Any:

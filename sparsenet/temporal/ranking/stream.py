@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.data.frame_columns import as_column
+from sparsenet.features.logs import Kinds
 from sparsenet.kernels.types import F32, F64, I32, I64, Bools
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.event_stream import EventStream
@@ -76,6 +77,11 @@ class Stream(EventStream):
         """Whether users and items are the same things."""
         return self.users is self.items
 
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of the names of users and items."""
+        return self.users.kind, self.items.kind
+
     def _position(self) -> tuple[float, float]:
         return self.arrays.clock[0], self.arrays.clock[2]
 
@@ -121,7 +127,6 @@ class Stream(EventStream):
     def _set_item_table(self, table: ItemTable) -> None:
         """Replace the features of all items."""
         with self.lock:
-            self.items.find(np.array(table.names[:1]))  # refuses names of another kind
             self.item_table = table
             self.arrays.item_features[: self.items.end] = table.of(self.items.names)
 
