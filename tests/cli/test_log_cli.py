@@ -188,7 +188,7 @@ def test_without_users(folder: Path, tmp_path: Path) -> None:
     assert "no names of users" in run("info", tmp_path / "shop")[1]
     status, _, said = run("evaluate", tmp_path / "shop", folder / "later.csv")
     assert status == 1
-    assert "keeps no users (--no-keep-users): add --split random" in said
+    assert "keeps no users (train --no-keep-users): add --split random" in said
 
 
 def test_info(folder: Path) -> None:
@@ -218,7 +218,11 @@ def test_empty_input_has_no_answers(folder: Path, tmp_path: Path) -> None:
         (["--user", "who", "--item", "what", "--text", "what"], 2, "--text: has no effect on a recommender"),
         (["--user", "who", "--method", "tree"], 2, "--method: has no effect on a recommender"),
         (["--user", "who", "--item", "what", "--time", "who"], 1, "must be different columns, got 'who' twice"),
-        (["--user", "who", "--item", "what", "--time", "amount", "--format", "xmc"], 2, "xmc is not for logs"),
+        (
+            ["--user", "who", "--item", "what", "--time", "amount", "--format", "xmc"],
+            2,
+            "xmc is not for tables and logs",
+        ),
         (["--time", "when"], 2, "--time: is for logs of interactions, which train tells by --user and --item"),
         (["--user", "who", "--item", "what", "--weight", "what"], 1, "must be different columns"),
         (["--user", "who", "--item", "when", "--weight", "what"], 1, "line 2: column 'what' holds 'i"),
@@ -236,7 +240,7 @@ def test_wrong_usage(folder: Path, tmp_path: Path, arguments: list[str], status:
     [
         (["predict", "shop", "new.csv", "--threshold", "0.5"], "has no effect on a recommender"),
         (["predict", "shop", "new.csv", "--exclude-seen"], "has no effect on a recommender"),
-        (["predict", "shop", "new.csv", "--input-format", "svmlight"], "svmlight is not for logs of interactions"),
+        (["predict", "shop", "new.csv", "--input-format", "svmlight"], "svmlight is not for tables and logs"),
         (["evaluate", "shop", "later.csv", "--plot", "a.png"], "has no effect on a recommender"),
         (["compress", "shop", "--max-bytes", "1MB"], "is a recommender; only text models are compressed"),
     ],

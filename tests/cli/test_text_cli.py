@@ -446,7 +446,7 @@ def test_validation_texts_may_come_from_a_pipe(trained, tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("dual_train", "no model is saved, {} stays as it was"),
+        ("dual_train", "while training on the texts of {train}: no model is saved, {} stays as it was"),
         ("TextScorer", "the model {} is saved, and was not measured"),
     ],
 )
@@ -459,7 +459,7 @@ def test_ctrl_c_reports_what_is_saved(trained, tmp_path, monkeypatch, name, said
     before = [path.read_bytes() for path in sorted(model.iterdir())]
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
     assert done.exit_code == 130
-    assert done.stderr == f"sparsenet: interrupted: {said.format(model)}\n"
+    assert done.stderr == f"sparsenet: interrupted: {said.format(model, train=folder / 'train.csv')}\n"
     assert done.stdout == ""
     after = [path.read_bytes() for path in sorted(model.iterdir())]
     assert (before == after) == (name == "dual_train")
