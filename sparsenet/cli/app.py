@@ -242,6 +242,7 @@ def compress(given: SimpleNamespace) -> None:
 
     if not models.is_text_model(given.model):
         raise typer.BadParameter(models.why_not_compressed(given.model))
+    usage.check_compress(given)
     output = given.output or given.model
     given.data = given.valid
     source = None if given.valid is None else text_sources.text_source(given)

@@ -28,9 +28,12 @@ _OPTIONS = {
     r"raise memory_limit": "raise --memory-limit",
     r"\btime_budget leaves": "--time-budget leaves",
     r"\btext and target are both": "--text and --target are both",
-    r"^text names the column": "--text names the column",
+    r"^(text|types) names the column": r"--\1 names the column",
+    r"\btext=('[^']*'|\[.*\]) is for tables": r"--text \1 is for tables",
+    r"^class_weight names no label of y: (.*), y has": r"--class-weight names no label: \1, the texts have",
+    r"\blower beam\b": "lower --beam",
     r"lower bits, for fewer features, or leave out rare labels": "leave out rare labels",
-    r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s; what is trained with --\1s has room for more)",
+    r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s; train --\1s makes room for more)",
     r"\bn_(feature|label)s=(\d+)": r"--\1s \2",
     r"\bmax_bytes=": "--max-bytes ",
     r"\bfit\(checkpoint=\.\.\., resume=True\)": "train --resume",
@@ -42,6 +45,7 @@ _OPTIONS = {
     r"name the columns, or give positions if there is no header$": "name the columns with --text and --target, or give "
     "positions if there is no header. Without texts, --target NAME trains on a table of numbers, categories and dates",
     r"\bnormalize='(\w+)'": r"--normalize \1",
+    r"\btypes=\{'([^']*)': '(\w+)'\}": r"--types \1=\2",
     r"\b(user|item|source|target|time|weight)=('[^']*' is not a column)": r"--\1 \2",
     r"\bevent_features\[\d+\]=('[^']*' is not a column)": r"--event-features \1",
     r"by time=, or pass time=None if rows are in order": "by --time",
@@ -122,7 +126,7 @@ def memory_for(what: str) -> Iterator[None]:
 
 
 def in_options(text: str, command: str = "train") -> str:
-    """Replace arguments of Python in advice by options of the command line, and name those that the command lacks.
+    """Replace arguments of Python in advice by options of the command line, and mark options of other commands.
 
     >>> in_options("close it, or read the file with quotes=False")
     'close it, or read the file with --no-quotes'

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -81,6 +80,8 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     column = given.target or model.target_
     delimiter = given.label_delimiter or model.fitted_.label_delimiter
     frame = _read(given, "format", model)  # with the classes: the histories of later rows may read them
+    if not len(frame):
+        raise frame.error("holds no rows, so there is nothing to measure")
     cells = table_labels(frame, None, column or "label", delimiter)[1]
     truth, names = _truth(model, cells)
     k = min(max(*given.k, results.RECALL_AT), len(model.classes_))

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparsenet import storage
 from sparsenet.cli.reporting import count, memory_for, say
-from sparsenet.cli.runs import Clock, before_saving, measuring_saved, save
+from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
 from sparsenet.cli.text_commands import labelled, top_labels
 from sparsenet.cli.text_sources import TextSource, read_validation
 from sparsenet.core.memory import in_words
@@ -32,6 +32,7 @@ def train(
 
     Validation texts are read before training, so that a wrong file fails at once, and are measured after saving.
     """
+    check_readable(None if valid is None else valid.path)
     storage.prepare(model_path)
     clock = Clock()
     what = f"training on the texts of {name_of(source.path)}"

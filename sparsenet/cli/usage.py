@@ -74,6 +74,14 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
         refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
 
 
+def check_compress(given: SimpleNamespace) -> None:
+    """Refuse options of `compress` that describe the file of --valid, without that file."""
+    if given.valid is None:
+        described = [*table_options(given), *(["format"] if given.format != "auto" else [])]
+        if described:
+            refuse(described[0], "describes the file of --valid: name one, or leave it out")
+
+
 def stream_kind(given: SimpleNamespace) -> str | None:
     """Return the kind of model that `train` makes of a stream of events, "stream" or "links"; None for other data."""
     return STREAM_METHODS.get(given.method)

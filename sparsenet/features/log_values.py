@@ -112,7 +112,8 @@ def _missing(frame: Frame, column: str, row: int) -> ValueError:
 def read_times(frame: Frame, column: str, are_dates: bool | None = None) -> tuple[F64, bool | None]:
     """Return the time of each row, and whether times are dates: numbers unchanged, dates in seconds since 1970 (UTC).
 
-    `are_dates` is whether those of a model are dates, None if it knows none: numbers may have another unit or origin.
+    `are_dates` is whether a model learnt dates, None if it learnt no times. Another kind is refused, since numbers may
+    have any unit and origin.
     """
     cells = Cells.of(frame, column)
     if cells.values.dtype.kind == "b":

@@ -35,7 +35,7 @@ class LogColumns:
 
     `features` are further columns. With `by_position`, the names are positions in a CSV or TSV file without a header.
     `file` is how the training log was read, for further files. `are_dates` is whether its times are dates, and not
-    numbers; None before they are read, and of older models. `are_learnt` is whether these columns are those of a model.
+    numbers; None before they are read, and of older models. `are_learnt` is whether a model learnt from these columns.
     """
 
     #: The arguments that name the columns, in the order of the fields.

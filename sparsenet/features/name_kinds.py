@@ -21,9 +21,9 @@ _WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,17}")
 
 
 def in_kind(names: NDArray[Any], kind: str | None) -> tuple[NDArray[Any], Bools]:
-    """Return names as strings ("O") or as whole numbers ("i"), and a mask of those that have this kind.
+    """Return names as strings ("O") or as whole numbers ("i"), and a mask of the names that have this kind.
 
-    None leaves them as they are. "017" is not 17.
+    None changes nothing. "017" is not 17.
 
     Examples
     --------

@@ -177,6 +177,28 @@ def test_names_that_are_numbers(tmp_path: Path) -> None:
     assert "<stdin>, line 2: expected a whole number, as in the training log, found 'ann'" in said
 
 
+def test_evaluates_a_pipe(folder: Path) -> None:
+    content = (folder / "later.csv").read_bytes()
+    status, shown, _ = run("evaluate", folder / "shop", "-", "--json", stdin=content)
+    assert status == 0
+    wanted = json.loads(run("evaluate", folder / "shop", folder / "later.csv", "--json")[1])
+    assert json.loads(shown) | {"seconds": 0} == wanted | {"seconds": 0}
+
+
+def test_a_list_of_users_has_an_encoding_and_no_options_of_tables(folder: Path) -> None:
+    status, shown, said = run("predict", folder / "shop", "--encoding", "latin-1", stdin="René\n".encode("latin-1"))
+    assert status == 0
+    assert shown.startswith("René\t")
+    status, _, said = run("predict", folder / "shop", stdin="René\n".encode("latin-1"))
+    assert status == 1
+    assert "<stdin>, line 1: byte 0xe9 at column 4 is not UTF-8" in said
+    for option in (["--quotes"], ["--delimiter", ";"], ["--decimal", ","]):
+        status, _, said = run("predict", folder / "shop", *option, stdin=b"u01\n")
+        assert (status, f"{option[0]}: is for tables, and this is a list with a name on each line" in said) == (2, True)
+    status, _, said = run("predict", folder / "shop", folder / "new.csv", "--batch-size", "5")
+    assert (status, "--batch-size: is for a list of names, and a log is answered as a whole" in said) == (2, True)
+
+
 def test_without_users(folder: Path, tmp_path: Path) -> None:
     assert run("train", folder / "log.csv", *COLUMNS, "--model", tmp_path / "shop", "--no-keep-users")[0] == 0
     status, _, said = run("predict", tmp_path / "shop", stdin=b"u01\n")

@@ -31,7 +31,7 @@ TRAIN: dict[str, list[str]] = {
     "stream": ["log.csv", "--method", "next-item"],
     "links": ["log.csv", "--method", "links", "--source", "user", "--target", "item", "--memory", "8"],
 }
-#: What the commands that take a model read, by kind of model.
+#: Arguments of the commands that take a model, by kind of model.
 LATER: dict[str, dict[str, list[list[str]]]] = {
     "evaluate": {
         "tree": [["points.txt"]],

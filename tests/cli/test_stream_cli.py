@@ -218,6 +218,31 @@ def test_updates_in_place_with_features(tmp_path: Path) -> None:
     assert model._saved.stream.item_table.names == ["x", "y", "z"]
 
 
+def test_wrong_files_for_validation(folder: Path, tmp_path: Path) -> None:
+    ask = ["train", folder / "edits.csv", *TRAIN, "--model", tmp_path / "model", "--valid"]
+    status, _, said = run(*ask, tmp_path / "nowhere.csv")
+    assert (status, said) == (1, f"sparsenet: error: {tmp_path / 'nowhere.csv'}: No such file or directory")
+    assert not (tmp_path / "model").exists()
+    (tmp_path / "other.csv").write_text("user,page,time\nu01,p01,900\n")
+    status, _, said = run(*ask, tmp_path / "other.csv")
+    assert status == 1
+    assert said.startswith(f"sparsenet: the model {tmp_path / 'model'} is saved, and was not measured")
+    assert "other.csv: there is no column 'who', which the model learnt from" in said
+
+
+def test_a_pipe_is_not_read_as_the_parquet_of_training(tmp_path: Path) -> None:
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    pandas.DataFrame({"user": [1, 2], "item": [3, 4], "time": [0, 1]}).to_parquet(tmp_path / "log.parquet")
+    assert run("train", tmp_path / "log.parquet", "--method", "next-item", "--model", tmp_path / "model")[0] == 0
+    status, _, said = run("update", tmp_path / "model", "-", stdin=b"user,item,time\n5,3,2\n")
+    assert (status, "cannot tell the format of '<stdin>' by its name: give --format as csv" in said) == (1, True)
+    status, _, said = run("update", tmp_path / "model", "-", "--format", "csv", stdin=b"user,item,time\n5,3,2\n")
+    assert (status, said) == (0, "")
+    assert load(tmp_path / "model").users_.tolist() == [1, 2, 5]
+    status, _, said = run("train", tmp_path, "--method", "next-item", "--model", tmp_path / "model")
+    assert (status, said) == (1, f"sparsenet: error: {tmp_path}: Is a directory")
+
+
 def test_only_models_of_streams_are_updated(tmp_path: Path, folder: Path) -> None:
     run("train", folder / "edits.csv", "--user", "who", "--item", "page", "--model", tmp_path / "log")
     status, _, said = run("update", tmp_path / "log", folder / "later.csv")
