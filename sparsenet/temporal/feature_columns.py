@@ -164,7 +164,7 @@ class ItemTable:
 
     @classmethod
     def learn(cls, table: Any, item: str, kind: str | None) -> Self:
-        """Learn all columns of a table but `item`, which holds the names; `kind` is the kind of the names in the log."""
+        """Learn all columns of a table but `item`, which holds names; `kind` is the kind of the names in the log."""
         frame = _table_frame(table, item)
         columns = FeatureColumns.learn(frame, [name for name in frame.names if name != item])
         if not columns.columns:

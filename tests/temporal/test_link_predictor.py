@@ -329,8 +329,8 @@ def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
             "is before 2, the last event learnt",
         ),
         (
-            lambda: model.update({"source": 3, "target": "x", "time": 3, "size": 1}),
-            "sources are named by",
+            lambda: model.update({"source": 3.5, "target": "x", "time": 3, "size": 1}),
+            "row 0 of log: column 'source' holds 3.5",
         ),
         (
             lambda: model.update({"source": "c", "target": "x", "time": 3, "size": "big"}),
