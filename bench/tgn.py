@@ -53,12 +53,17 @@ def graph_log(path: Path, events: int | None, features: int = 0) -> dict[str, An
 
 
 @contextmanager
-def peer(log: dict[str, Any], runs: list[dict[str, Any]], dropout: float, *, exact: bool = False) -> Iterator[Any]:
-    """Start PyG, and yield a function that does its next run and returns the results; `exact` mends two faults."""
+def peer(
+    log: dict[str, Any], runs: list[dict[str, Any]], dropout: float, *, exact: bool = False, at_reading: bool = False
+) -> Iterator[Any]:
+    """Start PyG, and yield a function that does its next run and returns the results.
+
+    `exact` mends two faults. `at_reading` computes messages when the memory is read, in the test as in training.
+    """
     with tempfile.TemporaryDirectory(prefix="sparsenet-bench-") as folder:
         np.savez(Path(folder) / "log.npz", **log)
         job = {"log": f"{folder}/log.npz", "folder": folder, "runs": runs, "width": WIDTH, "dropout": dropout}
-        job |= {"first_target": int(log["first_target"]), "exact": exact}
+        job |= {"first_target": int(log["first_target"]), "exact": exact, "at_reading": at_reading}
         (Path(folder) / "job.json").write_text(json.dumps(job))
         command: list[str | Path] = [python_of("pyg"), "-m", "bench.peers.pyg", Path(folder) / "job.json"]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

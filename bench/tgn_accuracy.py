@@ -7,7 +7,8 @@ The log is one for `bench.streams`. The first 70 % of the events train, 15 % mor
 are the test. Each batch is predicted from the events before it. Systems: ``sparsenet`` (`TemporalLinkPredictor`),
 ``pyg`` (the example of PyTorch Geometric, in its environment of ``make peers``), ``NextItem``, ``recency`` and
 ``EdgeBank``. ``pyg-known`` trains against targets seen so far, instead of all; ``pyg-mended`` has the faults of PyG
-mended that `bench.peers.pyg` describes. Rules and `NextItem` learn the middle
+mended that `bench.peers.pyg` describes; ``pyg-read`` is measured with messages that are computed when the memory is
+read, as in training and by sparsenet. Rules and `NextItem` learn the middle
 15 % too, and have neither epochs nor seeds. `NextItem` scores at most 100 candidates, all others have the score 0; its
 ranks come from `NextItem.score`.
 
@@ -146,7 +147,7 @@ def pyg_scores(system: str, log: dict[str, Any], size: int, epochs: Sequence[int
     given = {**log, "random": others[0], "historical": others[1]}
     if system == "pyg-known":
         given["negatives"] = others[0]
-    with peer(given, [run], DROPOUT, exact=system == "pyg-mended") as next_run:
+    with peer(given, [run], DROPOUT, exact=system == "pyg-mended", at_reading=system == "pyg-read") as next_run:
         found = next_run()
     for epoch in epochs:
         right, drawn, historical = found[f"scores{epoch}"]
@@ -161,7 +162,7 @@ def runs(system: str, log: dict[str, Any], size: int, options: argparse.Namespac
     if system == "sparsenet":
         for epochs, seed in product(options.epochs, options.seeds):
             yield {"epochs": epochs, "seed": seed} | network_scores(log, size, epochs, seed)
-    elif system in ("pyg", "pyg-known", "pyg-mended"):
+    elif system in ("pyg", "pyg-known", "pyg-mended", "pyg-read"):
         for seed in options.seeds:
             found = pyg_scores(system, log, size, options.epochs, seed)
             yield from ({"seed": seed} | run for run in found)

@@ -97,7 +97,8 @@ def put(parameter: Any, values: np.ndarray) -> None:
 class Run:
     """A network in training, on a stream of batches."""
 
-    def __init__(self, log: Any, width: int, dropout: float, exact: bool) -> None:
+    def __init__(self, log: Any, width: int, dropout: float, exact: bool, at_reading: bool = False) -> None:
+        self.at_reading = at_reading
         self.log = {name: torch.from_numpy(log[name]) for name in ("sources", "targets", "times", "features")}
         self.n_nodes = int(log["n_nodes"])
         self.network = Network(
@@ -143,9 +144,11 @@ class Run:
     def test(self, first: int, ranked_from: int, batch: int, others: Any, candidates: Any) -> Any:
         """Return the logits of links and of their negatives, and ranks among candidates, from event `ranked_from` on.
 
-        Each batch from `first` on is learnt after it is scored. Ties count as the mean rank.
+        Each batch from `first` on is learnt after it is scored. Ties count as the mean rank. In its mode for training,
+        the memory computes messages when it is read, otherwise when an event comes.
         """
-        self.network.eval()
+        for part in self.network.children():
+            part.train(self.at_reading and part is self.network.memory)
         logits, ranks = [], []
         for begin in range(first, len(self.log["sources"]), batch):
             rows = slice(begin, begin + batch)
@@ -166,7 +169,7 @@ class Run:
 def train(job: dict[str, Any], log: dict[str, np.ndarray], settings: dict[str, Any], out: Path) -> None:
     """Do one run, and write its losses, CPU seconds and test scores."""
     torch.manual_seed(settings["seed"])
-    run = Run(log, job["width"], job["dropout"], job["exact"])
+    run = Run(log, job["width"], job["dropout"], job["exact"], job["at_reading"])
     n, batch, losses, seconds = settings["n_train"], settings["batch"], [], []
     scores: dict[str, Any] = {}
     for epoch in range(settings["epochs"]):

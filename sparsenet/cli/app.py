@@ -35,7 +35,7 @@ def command(example: str | None = None) -> Callable[[Callable[[SimpleNamespace],
         name = run.__name__
 
         def call(**values: Any) -> None:
-            with errors_reported("--input-format" if name == "predict" else "--format"):
+            with errors_reported(name):
                 given = {option: None if value == [] else value for option, value in values.items()}
                 run(SimpleNamespace(command=name, **given))
 
@@ -83,16 +83,17 @@ def train(given: SimpleNamespace) -> None:
     with shown_by_default(given.progress):
         if kind := usage.stream_kind(given):
             usage.check_train(given, kind)
-            usage.check_log_format(given.format, "format")
+            usage.check_table_format(given.format, "format")
             summary = stream_commands.train(kind, given, usage.parameters(given, kind))
             describe = stream_commands.describe_training
         elif usage.is_log(given):
             usage.check_train(given, "log")
-            usage.check_log_format(given.format, "format")
+            usage.check_table_format(given.format, "format")
             summary = log_commands.train(given, usage.parameters(given, "log"))
             describe = log_commands.describe_training
         elif table_commands.is_table_file(given):
             usage.check_train(given, "table")
+            usage.check_table_format(given.format, "format")
             summary = table_commands.train(given, usage.parameters(given, "table"))
             describe = table_commands.describe_training
         elif text_sources.is_text_file(given.data, given.format, usage.table_options(given)):
@@ -136,16 +137,17 @@ def evaluate(given: SimpleNamespace) -> None:
 
     if kind := models.stream_kind(given.model):
         usage.check_options("evaluate", given, kind)
-        usage.check_log_format(given.format, "format")
+        usage.check_table_format(given.format, "format")
         found = stream_commands.evaluate(given)
         words = stream_commands.describe_measures(found)
     elif models.is_log_model(given.model):
         usage.check_options("evaluate", given, "log")
-        usage.check_log_format(given.format, "format")
+        usage.check_table_format(given.format, "format")
         found = log_commands.evaluate(given)
         words = log_commands.describe_measures(found)
     elif models.is_table_model(given.model):
         usage.check_options("evaluate", given, "table")
+        usage.check_table_format(given.format, "format")
         found = table_commands.evaluate(given)
         words = results.describe(found, "row")
     elif models.is_text_model(given.model):
@@ -184,18 +186,19 @@ def predict(given: SimpleNamespace) -> None:
         kind = models.stream_kind(given.model)
         if kind == "links":
             usage.check_options("predict", given, kind)
-            usage.check_log_format(given.input_format, "input_format")
+            usage.check_table_format(given.input_format, "input_format")
             answers = stream_commands.predict_links(given)
         elif kind == "stream":
             usage.check_options("predict", given, kind)
-            usage.check_log_format(given.input_format, "input_format", "lines")
+            usage.check_table_format(given.input_format, "input_format", "lines")
             answers = stream_commands.predict(given)
         elif models.is_log_model(given.model):
             usage.check_options("predict", given, "log")
-            usage.check_log_format(given.input_format, "input_format", "lines")
+            usage.check_table_format(given.input_format, "input_format", "lines")
             answers = log_commands.predict(given)
         elif models.is_table_model(given.model):
             usage.check_options("predict", given, "table")
+            usage.check_table_format(given.input_format, "input_format")
             answers = table_commands.predict(given)
         elif models.is_text_model(given.model):
             usage.check_options("predict", given, "text")
@@ -226,7 +229,7 @@ def update(given: SimpleNamespace) -> None:
     if kind is None:
         raise typer.BadParameter(f"{given.model} is no model of a stream, and only these are updated: train it again")
     usage.check_options("update", given, kind)
-    usage.check_log_format(given.format, "format")
+    usage.check_table_format(given.format, "format")
     with shown_by_default(given.progress):
         summary = stream_commands.update(given)
     show(summary, given.json, stream_commands.describe_training(summary))
@@ -239,6 +242,7 @@ def compress(given: SimpleNamespace) -> None:
 
     if not models.is_text_model(given.model):
         raise typer.BadParameter(models.why_not_compressed(given.model))
+    usage.check_compress(given)
     output = given.output or given.model
     given.data = given.valid
     source = None if given.valid is None else text_sources.text_source(given)

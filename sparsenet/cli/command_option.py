@@ -111,8 +111,8 @@ class CommandOption:
         checked = self.check(self.default) if self.check and isinstance(self.default, str) else self.default
         return value is not None and value != checked and not (self.name == "checkpoint" and value is False)
 
-    def why_not(self, kind: str) -> str | None:
-        """Explain why the option has no effect on a kind of model; None if it has an effect."""
+    def why_not(self, kind: str, command: str) -> str | None:
+        """Explain why the option of a command has no effect on a kind of model; None if it has an effect."""
         if kind in self.kinds:
             return None
         if kind == "bare-blend" and "blend" in self.kinds:
@@ -122,6 +122,8 @@ class CommandOption:
         )
         if reason:
             return reason
+        if command != "train":  # which alone chooses the kind
+            return f"has no effect on a {NOUNS.get(kind, 'model of sparse points')}: leave it out"
         if self.kinds <= OF_EVENTS and kind not in OF_EVENTS:
             methods = [method for method, own in STREAM_METHODS.items() if own in self.kinds]
             return f"is for streams of events: --method {' or '.join(methods)}"

@@ -14,14 +14,16 @@ from typing import Any
 from sparsenet import storage
 from sparsenet.cli.reporting import SkippedLines, count, memory_for, say
 from sparsenet.cli.results import ESCAPES
-from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
+from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
+from sparsenet.cli.usage import check_names, refuse, refuse_given
 from sparsenet.core.memory import in_words
 from sparsenet.data import DataError
 from sparsenet.data.blocks import line_blocks
+from sparsenet.data.dialect import UTF_8
 from sparsenet.data.errors import quoted
 from sparsenet.data.formats import text_format
-from sparsenet.data.lines import skip_blank, text_lines
-from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
+from sparsenet.data.lines import ICONV, Line, skip_blank, text_lines
+from sparsenet.data.sources import Source, name_of, open_source, refuse_stdin_twice
 from sparsenet.estimators.recommender import Recommender
 from sparsenet.estimators.recommender_inputs import UnknownItems
 from sparsenet.features.log_names import find
@@ -35,21 +37,18 @@ AT = 20
 def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Train and save a recommender, and return a summary for people and programs."""
     refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid})
+    check_readable(given.valid)
     storage.prepare(given.model)
     clock, model, path = Clock(), Recommender(**parameters), os.fspath(given.data)
-    try:
-        with memory_for(f"training on the log {name_of(path)}"):
-            model.fit(path, **columns_of(given, by_position=is_by_position(given)), **file_of(given))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(nothing_saved(given.model)) from None
+    what = f"training on the log {name_of(path)}"
+    with before_saving(given.model, what), memory_for(what):
+        model.fit(path, **columns_of(given, by_position=is_by_position(given)), **file_of(given))
     save(model, given.model)
     about = {"users": model.n_users_, "items": model.n_items_, "events": model.n_events_, "columns": model.columns_}
     summary = about | clock.summary(given.model)
     if given.valid is not None:
-        try:
-            summary["valid"] = model.evaluate(given.valid, k=AT)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
+        with measuring_saved(given.model):
+            summary["valid"] = model.evaluate(os.fspath(given.valid), k=AT)
     return summary
 
 
@@ -95,7 +94,7 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     """Measure a recommender on a later log of its users, or with --split on any log."""
     model, started = _load(given), time.perf_counter()
     ks = sorted({*given.k, AT})
-    found = model.evaluate(given.data, given.split, ks, not given.include_seen, **file_of(given))
+    found = model.evaluate(os.fspath(given.data), given.split, ks, not given.include_seen, **file_of(given))
     return {**found, "seconds": time.perf_counter() - started}
 
 
@@ -124,18 +123,23 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
     named_items = {name: _items(model, getattr(given, name), given) for name in ("only", "exclude")}
     how: dict[str, Any] = {"k": given.k, "exclude_seen": not given.include_seen} | named_items
     named = given.input_format if given.input_format != "auto" else text_format(given.data)
+    if given.baskets and given.input_format not in ("auto", "lines"):
+        refuse("baskets", f"is for a list with a basket on each line, and --input-format is {given.input_format}")
     if named in (None, "lines") or given.baskets:
         ask = _for_baskets if given.baskets else _for_users
         skipped, unknown = SkippedLines(), UnknownItems()
+        check_names(given, *(["delimiter"] if given.baskets or given.only or given.exclude else []))
         with open_source(os.fspath(given.data)) as source:
-            blocks = line_blocks(source, may_be_empty=True)
-            lines = skip_blank(text_lines(source, blocks=blocks), skipped.add)
+            lines = name_lines(source, given.encoding, skipped)
             while batch := list(islice(lines, given.batch_size)):
                 yield from ask(model, [(line.text, line.number) for line in batch], source.name, how, given, unknown)
         if warning := unknown.message():
             say(f"warning: {warning}")
         skipped.report(given.data, "they are blank")
         return
+    refuse_given(
+        "predict", given, "batch_size", "is for a list of names, and a log is answered as a whole: leave it out"
+    )
     found = model.recommend(history=os.fspath(given.data), **how, **file_of(given, "input_format"))
     answers = grouped(found, "user")
     yield from (answer_line(given.format, own, user) for user, own in answers.items())
@@ -149,8 +153,16 @@ def _items(model: Recommender, value: str | None, given: SimpleNamespace) -> lis
     if not os.path.isfile(value):
         return [read_name(part, kind, "the list", 1) for part in value.split(given.delimiter or ",")]
     with open_source(value) as source:
-        lines = skip_blank(text_lines(source, blocks=line_blocks(source, may_be_empty=True)), SkippedLines().add)
+        lines = name_lines(source, given.encoding, SkippedLines())
         return [read_name(line.text, kind, source.name, line.number) for line in lines]
+
+
+def name_lines(source: Source, encoding: str | None, skipped: SkippedLines) -> Iterator[Line]:
+    """Yield the lines of a list of names, and count blank ones."""
+    blocks = line_blocks(source, may_be_empty=True)
+    return skip_blank(
+        text_lines(source, encoding or UTF_8, advice=f"{ICONV}, or pass --encoding", blocks=blocks), skipped.add
+    )
 
 
 def _for_users(

@@ -173,10 +173,12 @@ def _essential_options() -> tuple[CommandOption, ...]:
         ),
         *(
             number(
-                "batch_size", 1, 1 << 20, "Points or texts scored at a time.", commands=(command,), default=size,
-                kinds=EVERY,
+                "batch_size", 1, 1 << 20, "Points, texts or questions answered at a time.", commands=(command,),
+                default=size, kinds=kinds,
             )
-            for command, size in (("evaluate", 4096), ("predict", 1024))
+            for command, size, kinds in (
+                ("evaluate", 4096, OF_CLASSIFIERS | OF_TABLES), ("predict", 1024, EVERY - OF_LINKS),
+            )
         ),
         number(
             "threads", 1, 1024, "Number of threads.", commands=(*READING, "update", "demo"), shown="all CPUs",

@@ -15,6 +15,7 @@ from sparsenet.cli.reporting import count, memory_for, say
 from sparsenet.cli.results import best_epoch
 from sparsenet.cli.runs import (
     Clock,
+    before_saving,
     checkpoint_of,
     nothing_saved,
     remove_checkpoint,
@@ -24,6 +25,7 @@ from sparsenet.cli.runs import (
 )
 from sparsenet.core.machine import default_threads
 from sparsenet.core.memory import in_words
+from sparsenet.data.sources import name_of
 from sparsenet.engines.network.building import TooLargeError
 from sparsenet.estimators.blend import BlendClassifier
 from sparsenet.estimators.extreme import ExtremeClassifier
@@ -60,9 +62,10 @@ def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> d
     clock = Clock()
     source = PointFile(given.data, given.format, given.features, given.labels, labels=given.labels_file)
     valid = None if given.valid is None else PointFile(given.valid, given.format, labels=given.valid_labels_file)
-    check_validation(source, valid)
-    points = source.points(given.cache)
-    held = read_validation(valid, points)
+    with before_saving(given.model, f"reading {name_of(given.data)}"):
+        check_validation(source, valid)
+        points = source.points(given.cache)
+        held = read_validation(valid, points)
     model = classifier(kind, parameters)
     how = _checkpoint(given)
     if kind == "network":

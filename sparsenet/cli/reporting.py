@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 import typer
 
+from sparsenet.cli.option_table import options_of
+
 #: Arguments of Python in advice, and the options that replace them.
 _OPTIONS = {
     r"\bquotes=False": "--no-quotes",
@@ -26,9 +28,12 @@ _OPTIONS = {
     r"raise memory_limit": "raise --memory-limit",
     r"\btime_budget leaves": "--time-budget leaves",
     r"\btext and target are both": "--text and --target are both",
-    r"^text names the column": "--text names the column",
+    r"^(text|types) names the column": r"--\1 names the column",
+    r"\btext=('[^']*'|\[.*\]) is for tables": r"--text \1 is for tables",
+    r"^class_weight names no label of y: (.*), y has": r"--class-weight names no label: \1, the texts have",
+    r"\blower beam\b": "lower --beam",
     r"lower bits, for fewer features, or leave out rare labels": "leave out rare labels",
-    r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s; what is trained with --\1s has room for more)",
+    r"\(n_(feature|label)s=(\d+)\)": r"(there are \2 \1s; train --\1s makes room for more)",
     r"\bn_(feature|label)s=(\d+)": r"--\1s \2",
     r"\bmax_bytes=": "--max-bytes ",
     r"\bfit\(checkpoint=\.\.\., resume=True\)": "train --resume",
@@ -40,6 +45,7 @@ _OPTIONS = {
     r"name the columns, or give positions if there is no header$": "name the columns with --text and --target, or give "
     "positions if there is no header. Without texts, --target NAME trains on a table of numbers, categories and dates",
     r"\bnormalize='(\w+)'": r"--normalize \1",
+    r"\btypes=\{'([^']*)': '(\w+)'\}": r"--types \1=\2",
     r"\b(user|item|source|target|time|weight)=('[^']*' is not a column)": r"--\1 \2",
     r"\bevent_features\[\d+\]=('[^']*' is not a column)": r"--event-features \1",
     r"by time=, or pass time=None if rows are in order": "by --time",
@@ -47,9 +53,12 @@ _OPTIONS = {
     r"\bpass sort=True": "pass --sort",
     r"lower max_nodes, memory or neighbors": "lower --max-nodes, --memory or --neighbors",
     r"lower learning_rate, or": "lower --learning-rate, or",
-    r"\(keep_users=False\)": "(--no-keep-users)",
+    r"\(keep_users=False\)": "(train --no-keep-users)",
     r"\bseed \(by random_state\)=": "seed (by --seed)=",
 }
+
+#: An option in a message, unless the command stands before it.
+_NAMED = re.compile(r"(?<!train )(?<!evaluate )(?<![\w'-])--[a-z][a-z-]+")
 
 #: Messages of failed allocations in C++, NumPy and Numba, which do not name the step.
 _ALLOCATION_FAILED = re.compile(r"(std::bad_alloc|Unable to allocate .*|Allocation failed .*)?", re.DOTALL)
@@ -89,11 +98,11 @@ class SkippedLines:
 
 
 @contextmanager
-def errors_reported(format_option: str = "--format") -> Iterator[None]:
-    """Turn errors into one line and an exit status; `format_option` is the option of the input format."""
+def errors_reported(command: str) -> Iterator[None]:
+    """Turn the errors of a command into one line and an exit status."""
 
     def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-        say(f"warning: {in_options(str(message), format_option)}")
+        say(f"warning: {in_options(str(message), command)}")
 
     warnings.showwarning = show_warning
     try:
@@ -102,7 +111,7 @@ def errors_reported(format_option: str = "--format") -> Iterator[None]:
         say("interrupted" + (f": {interrupt}" if str(interrupt) else ""))
         raise typer.Exit(130) from None
     except (ValueError, ArithmeticError, MemoryError, OSError, ImportError) as error:
-        _fail(error, format_option)
+        _fail(error, command)
 
 
 @contextmanager
@@ -116,22 +125,33 @@ def memory_for(what: str) -> Iterator[None]:
         raise MemoryError(f"memory ran out for {what}") from None
 
 
-def in_options(text: str, format_option: str = "--format") -> str:
-    """Replace arguments of Python in advice by options of the command line.
+def in_options(text: str, command: str = "train") -> str:
+    """Replace arguments of Python in advice by options of the command line, and mark options of other commands.
 
     >>> in_options("close it, or read the file with quotes=False")
     'close it, or read the file with --no-quotes'
+    >>> in_options("lower max_nodes, memory or neighbors", "update")
+    'lower --max-nodes, --memory or --neighbors (options of train: --max-nodes, --memory, --neighbors)'
     """
     for argument, option in _OPTIONS.items():
         text = re.sub(argument, option, text)
-    return re.sub(r"\bformat='(\w+)'", rf"{format_option} \1", text).replace("format= ", f"{format_option} ")
+    format_option = "--input-format" if command == "predict" else "--format"
+    text = re.sub(r"\bformat='(\w+)'", rf"{format_option} \1", text).replace("format= ", f"{format_option} ")
+    own = {option.flag for option in options_of(command)}
+    lacking = []
+    for other in ("train", "evaluate"):
+        flags = {option.flag for option in options_of(other)} - own
+        named = [name for name in dict.fromkeys(_NAMED.findall(text)) if name.replace("--no-", "--") in flags]
+        lacking += [f"options of {other}: {', '.join(named)}"] if named else []
+        own |= flags
+    return f"{text} ({'; '.join(lacking)})" if lacking else text
 
 
-def _fail(error: Exception, format_option: str) -> NoReturn:
+def _fail(error: Exception, command: str) -> NoReturn:
     text = str(error) or type(error).__name__
     if isinstance(error, MemoryError) and _ALLOCATION_FAILED.fullmatch(str(error)):
         text = f"memory ran out ({text})"
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{os.fspath(error.filename)}: {error.strerror}"
-    say(f"error: {' '.join(in_options(text, format_option).split())}")
+    say(f"error: {' '.join(in_options(text, command).split())}")
     raise typer.Exit(1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from sparsenet import kernels, storage
+from sparsenet.cli.reporting import say
 from sparsenet.engines.blend.fit_blend import TREES
 from sparsenet.storage.checkpoint_place import beside, checkpoint_exists
 
@@ -57,16 +60,48 @@ def _places(state: Path) -> list[Path]:
     return [state, *(Path(beside(state, tree)) for tree in TREES)]
 
 
+@contextmanager
+def before_saving(model_path: Path, what: str) -> Iterator[None]:
+    """On Ctrl-C report what was interrupted, and that the model directory has not changed."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(str(interrupt) or f"while {what}: {nothing_saved(model_path)}") from None
+
+
 def save(model: BaseEstimator, model_path: Path, **how: bool) -> None:
     """Save a model without its number of threads, so that equal models are equal files."""
     threads = model.n_jobs
-    model.set_params(n_jobs=None).save(model_path, **how)
+    others = "the earlier model" if checkpoint_exists(model_path) else "no model"
+    try:
+        model.set_params(n_jobs=None).save(model_path, **how)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"while saving: {model_path} holds {others}, or all of the new one") from None
     model.set_params(n_jobs=threads)
 
 
 def nothing_saved(model_path: Path) -> str:
     """Describe the state of the model directory after a run that saved nothing."""
     return f"no model is saved, {model_path} stays as it was" if model_path.exists() else "no model is saved"
+
+
+def check_readable(*paths: Path | None) -> None:
+    """Raise now what reading these files would raise after training; leave pipes alone, which can be read only once."""
+    for path in paths:
+        if path is not None and str(path) != "-" and not path.is_fifo():
+            path.open("rb").close()
+
+
+@contextmanager
+def measuring_saved(model_path: Path) -> Iterator[None]:
+    """After an error or Ctrl-C in the final measurement, report that the model is saved."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(saved_unmeasured(model_path)) from None
+    except Exception:
+        say(saved_unmeasured(model_path))
+        raise
 
 
 def saved_unmeasured(model_path: Path) -> str:

@@ -13,17 +13,26 @@ from typing import Any
 
 from sparsenet import storage
 from sparsenet.cli import log_commands
-from sparsenet.cli.log_commands import NOUNS, answer_line, column_of, file_of, grouped, is_by_position, read_name
+from sparsenet.cli.log_commands import (
+    NOUNS,
+    answer_line,
+    column_of,
+    file_of,
+    grouped,
+    is_by_position,
+    name_lines,
+    read_name,
+)
 from sparsenet.cli.reporting import SkippedLines, count, memory_for, say
 from sparsenet.cli.results import ESCAPES
-from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
+from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
+from sparsenet.cli.usage import check_names
 from sparsenet.core.memory import in_words
-from sparsenet.data.blocks import line_blocks
 from sparsenet.data.errors import quoted
 from sparsenet.data.formats import text_format
-from sparsenet.data.lines import skip_blank, text_lines
 from sparsenet.data.sources import name_of, open_source, refuse_stdin_twice
 from sparsenet.estimators.loading import class_of, load
+from sparsenet.features.log_names import find
 
 #: The kinds of model in the option table, by class.
 KINDS = {"NextItem": "stream", "TemporalLinkPredictor": "links"}
@@ -36,22 +45,19 @@ _COLUMNS = {"stream": ("user", "item", "time"), "links": ("source", "target", "t
 def train(kind: str, given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Train and save a model of a stream, and return a summary for people and programs."""
     refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid, "--item-features": given.item_features})
+    check_readable(given.valid, given.item_features)
     storage.prepare(given.model)
     clock, model, path = Clock(), class_of(_CLASSES[kind])(**parameters), os.fspath(given.data)
-    try:
-        with memory_for(f"training on the stream {name_of(path)}"):
-            model.fit(path, **_columns_of(kind, given), sort=given.sort, **_items_of(given), **file_of(given))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(nothing_saved(given.model)) from None
+    what = f"training on the stream {name_of(path)}"
+    with before_saving(given.model, what), memory_for(what):
+        model.fit(path, **_columns_of(kind, given), sort=given.sort, **_items_of(given), **file_of(given))
     save(model, given.model)
     summary = _sizes(model) | {"columns": model.columns_} | clock.summary(given.model)
     if kind == "links":
         summary["loss"] = model.loss_
     if given.valid is not None:
-        try:
+        with measuring_saved(given.model):
             summary["valid"] = model.score(os.fspath(given.valid), sort=given.sort)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
     return summary
 
 
@@ -74,13 +80,13 @@ def update(given: SimpleNamespace) -> dict[str, Any]:
     refuse_stdin_twice({"LOG": given.data, "--item-features": given.item_features})
     output = given.output or given.model
     storage.prepare(output)
-    clock, model = Clock(), load(given.model).set_params(n_jobs=given.threads)
-    before, options = model.n_events_, _links_of(given, "train") | _items_of(given)
-    try:
-        with memory_for(f"learning the stream {name_of(given.data)}"):
-            model.update(os.fspath(given.data), sort=given.sort, **options, **file_of(given))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(nothing_saved(output)) from None
+    clock, options = Clock(), _links_of(given, "train") | _items_of(given)
+    loading, learning = f"loading {given.model}", f"learning the stream {name_of(given.data)}"
+    with before_saving(output, loading), memory_for(loading):
+        model = load(given.model).set_params(n_jobs=given.threads)
+    before = model.n_events_
+    with before_saving(output, learning), memory_for(learning):
+        model.update(os.fspath(given.data), sort=given.sort, **options, **file_of(given))
     save(model, output)
     return _sizes(model) | {"learnt": model.n_events_ - before} | clock.summary(output)
 
@@ -122,14 +128,14 @@ class UnknownUsers:
     """Counts users that a model does not know."""
 
     def __init__(self, model: Any) -> None:
-        known = model.users_
-        self.kind = known.dtype.kind
-        self._known, self._n, self._first = set(known.tolist()), 0, ""
+        self._known = model.users_
+        self.kind, self._n, self._first = self._known.dtype.kind, 0, ""
 
     def add(self, users: list[Any]) -> None:
         """Count the unknown ones among further users."""
-        unknown = [user for user in users if user not in self._known]
-        if unknown and not self._n:
+        numbers, names = find(self._known, users, "users")
+        unknown = names[numbers < 0]
+        if len(unknown) and not self._n:
             self._first = quoted(str(unknown[0]))
         self._n += len(unknown)
 
@@ -148,8 +154,9 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
     if named not in (None, "lines"):
         yield from _answer_rows(model, given, unknown)
         return
+    check_names(given)
     with open_source(os.fspath(given.data)) as source:
-        lines = skip_blank(text_lines(source, blocks=line_blocks(source, may_be_empty=True)), skipped.add)
+        lines = name_lines(source, given.encoding, skipped)
         while batch := list(islice(lines, given.batch_size)):
             users = [read_name(line.text, unknown.kind, source.name, line.number) for line in batch]
             unknown.add(users)

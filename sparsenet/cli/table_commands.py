@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,7 +15,7 @@ from scipy import sparse
 from sparsenet import storage
 from sparsenet.cli import results, text_commands, usage
 from sparsenet.cli.reporting import count, memory_for, say
-from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
+from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
 from sparsenet.core.memory import in_words
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.errors import quoted
@@ -45,23 +44,20 @@ def is_table_file(given: SimpleNamespace) -> bool:
 def train(given: SimpleNamespace, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Train and save a model, and return a summary for people and programs."""
     refuse_stdin_twice({"TRAIN": given.data, "--valid": given.valid})
+    check_readable(given.valid)
     storage.prepare(given.model)
     clock, model = Clock(), TableClassifier(**parameters)
     how = {"target": given.target or "label", "types": given.types, "label_delimiter": given.label_delimiter}
-    try:
-        with memory_for(f"training on the table {name_of(given.data)}"):
-            model.fit(os.fspath(given.data), **how, **_file(given, "format"))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(nothing_saved(given.model)) from None
+    what = f"training on the table {name_of(given.data)}"
+    with before_saving(given.model, what), memory_for(what):
+        model.fit(os.fspath(given.data), **how, **_file(given, "format"))
     say(f"columns:\n{model.columns_}")
     save(model, given.model)
     summary: dict[str, Any] = {"points": model.n_points_, "labels": len(model.classes_), "method": model.method_}
     summary |= {"validation": model.validation_, **clock.summary(given.model)}
     if given.valid is not None:
-        try:
-            summary["valid"] = float(model.score(_read(given.valid, given, "format", model)))
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(saved_unmeasured(given.model)) from None
+        with measuring_saved(given.model):
+            summary["valid"] = float(model.score(_read_valid(given, model)))
     return summary
 
 
@@ -83,7 +79,9 @@ def evaluate(given: SimpleNamespace) -> dict[str, Any]:
     model, started = _load(given), time.perf_counter()
     column = given.target or model.target_
     delimiter = given.label_delimiter or model.fitted_.label_delimiter
-    frame = _read(given.data, given, "format", model)  # with the classes: the histories of later rows may read them
+    frame = _read(given, "format", model)  # with the classes: the histories of later rows may read them
+    if not len(frame):
+        raise frame.error("holds no rows, so there is nothing to measure")
     cells = table_labels(frame, None, column or "label", delimiter)[1]
     truth, names = _truth(model, cells)
     k = min(max(*given.k, results.RECALL_AT), len(model.classes_))
@@ -122,7 +120,7 @@ def predict(given: SimpleNamespace) -> Iterator[str]:
     model = _load(given)
     if given.threshold == "learnt":
         usage.refuse("threshold", "a model of a table has learnt no threshold: pass a number")
-    frame, k = _read(given.data, given, "input_format", model), min(given.k, len(model.classes_))
+    frame, k = _read(given, "input_format", model), min(given.k, len(model.classes_))
     for labels, p in _answers(model, frame, k, given.batch_size):
         counts = (p >= float(given.threshold)).sum(axis=1)  # best first, so these are the first ones
         rows = zip(model.classes_[labels].tolist(), p.tolist(), counts.tolist(), strict=True)
@@ -169,13 +167,16 @@ def _load(given: SimpleNamespace) -> TableClassifier:
     return model
 
 
-def _read(path: Path, given: SimpleNamespace, format_option: str, model: TableClassifier) -> Frame:
-    """Read a table like the training file, apart from given options; files that are not CSV or TSV need none."""
-    named = text_format(path)
-    if named in ("jsonl", "parquet"):
-        return framed(os.fspath(path))
-    format = "auto" if named else getattr(given, format_option)
-    return framed(os.fspath(path), format=format, dialect=_dialect(given), learnt=model.fitted_.file)
+def _read(given: SimpleNamespace, format_option: str, model: TableClassifier) -> Frame:
+    """Read a table like the training file, apart from given options."""
+    how: dict[str, Any] = {"format": getattr(given, format_option), "dialect": _dialect(given)}
+    return framed(os.fspath(given.data), **how, learnt=model.fitted_.file)
+
+
+def _read_valid(given: SimpleNamespace, model: TableClassifier) -> Frame:
+    """Read a validation table like the training file, unless its name says that it has another format."""
+    format = "auto" if text_format(given.valid) else given.format
+    return framed(os.fspath(given.valid), format=format, learnt=model.fitted_.file)
 
 
 def _file(given: SimpleNamespace, format_option: str) -> dict[str, Any]:

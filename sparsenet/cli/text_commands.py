@@ -16,6 +16,7 @@ from sparsenet import metrics, storage
 from sparsenet.cli import results
 from sparsenet.cli.reporting import SkippedLines, count, say
 from sparsenet.cli.results import answer_line
+from sparsenet.cli.runs import before_saving, save
 from sparsenet.cli.text_sources import TextSource, in_batches
 from sparsenet.core.machine import default_threads
 from sparsenet.data.errors import quoted
@@ -168,16 +169,15 @@ def predict(source: TextSource, given: SimpleNamespace) -> Iterator[str]:
 def compress(given: SimpleNamespace, source: TextSource | None, output: Path) -> Compression:
     """Save a smaller model, and return its size and the loss of accuracy."""
     storage.prepare(output)
-    model = TextClassifier.load(given.model)
-    jobs = model.n_jobs
-    model.set_params(n_jobs=given.threads)
-    texts, labels = None, None
-    if source is not None:
-        texts, truth, _ = labelled(model, source.read())
-        results.count_unknown(truth, model.label_counts_)
-        labels = _as_learnt(model, truth)
-    report = model.compress(given.max_bytes, texts, labels)
-    model.set_params(n_jobs=jobs).save(output)
+    with before_saving(output, f"compressing {given.model}"):
+        model: TextClassifier = TextClassifier.load(given.model).set_params(n_jobs=given.threads)
+        texts, labels = None, None
+        if source is not None:
+            texts, truth, _ = labelled(model, source.read())
+            results.count_unknown(truth, model.label_counts_)
+            labels = _as_learnt(model, truth)
+        report = model.compress(given.max_bytes, texts, labels)
+    save(model, output)
     return report
 
 

@@ -20,7 +20,7 @@ from sparsenet.data.fasttext import LABEL, split_labels
 from sparsenet.data.formats import TableFormat, is_npz, text_format
 from sparsenet.data.lines import NO_PARQUET, PARQUET
 from sparsenet.data.sources import OnSkipped, open_source, refuse_stdin_twice
-from sparsenet.data.table_rows import JSON_LINES
+from sparsenet.data.table_rows import JSON_LINES, other_delimiter
 from sparsenet.estimators.text import TextClassifier
 from sparsenet.features.text.table_columns import KnownColumns, file_of, learnt_from, names_in
 from sparsenet.features.text.text_files import FileRules, TextFile, is_json, iter_texts, read_texts, warn_of_header
@@ -84,6 +84,7 @@ class TextSource:
             if missing is not None:
                 existing = ", ".join(map(repr, names))
                 what = "key" if self.format == "jsonl" else "column"
+                existing += other_delimiter(names)
                 problem = f"there is no {what} {missing!r}, which the model learnt from; there are {existing}"
                 raise data.DataError(self._path(), None, f"{problem}: name the columns of texts (--text)")
         target = known["target"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparsenet import storage
 from sparsenet.cli.reporting import count, memory_for, say
-from sparsenet.cli.runs import Clock, nothing_saved, save, saved_unmeasured
+from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
 from sparsenet.cli.text_commands import labelled, top_labels
 from sparsenet.cli.text_sources import TextSource, read_validation
 from sparsenet.core.memory import in_words
@@ -32,15 +32,15 @@ def train(
 
     Validation texts are read before training, so that a wrong file fails at once, and are measured after saving.
     """
+    check_readable(None if valid is None else valid.path)
     storage.prepare(model_path)
     clock = Clock()
-    held = None if valid is None else read_validation(source, valid)
-    model = TextClassifier(**parameters)
-    try:
-        with memory_for(f"training on the texts of {name_of(source.path)}"):
+    what = f"training on the texts of {name_of(source.path)}"
+    with before_saving(model_path, what):
+        held = None if valid is None else read_validation(source, valid)
+        model = TextClassifier(**parameters)
+        with memory_for(what):
             source.fit(model, cache)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(nothing_saved(model_path)) from None
     save(model, model_path)
     _warn_of_labels(model, source)
     summary: dict[str, Any] = {
@@ -54,12 +54,10 @@ def train(
         **clock.summary(model_path),
     }
     if held is not None:
-        try:
+        with measuring_saved(model_path):
             texts, truth, _ = labelled(model, held)
             ranked, _ = top_labels(model, texts, 1, truth.shape[1], source.batch_rows)
             summary["valid"] = precision_at_k(truth, ranked, 1)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(saved_unmeasured(model_path)) from None
     return summary
 
 

@@ -23,12 +23,19 @@ def refuse(name: str, problem: str) -> None:
     raise typer.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")
 
 
+def refuse_given(command: str, given: SimpleNamespace, name: str, problem: str) -> None:
+    """Refuse an option of a command if the user set it."""
+    [option] = [option for option in options_of(command) if option.name == name]
+    if option.is_given(getattr(given, name)):
+        refuse(name, problem)
+
+
 def check_options(command: str, given: SimpleNamespace, kind: str) -> None:
     """Refuse options that have no effect on a kind of model."""
     for option in options_of(command):
         value = getattr(given, option.name)
         if option.is_given(value):
-            if reason := option.why_not(kind):
+            if reason := option.why_not(kind, command):
                 refuse(f"no_{option.name}" if value is False else option.name, reason)
             if option.needs_valid and given.valid is None:
                 refuse(option.name, f"needs --valid, {option.needs_valid}")
@@ -67,6 +74,14 @@ def check_train(given: SimpleNamespace, kind: str) -> None:
         refuse("neighbors", "0 and --no-network leave only the tree: use --method tree")
 
 
+def check_compress(given: SimpleNamespace) -> None:
+    """Refuse options of `compress` that describe the file of --valid, without that file."""
+    if given.valid is None:
+        described = [*table_options(given), *(["format"] if given.format != "auto" else [])]
+        if described:
+            refuse(described[0], "describes the file of --valid: name one, or leave it out")
+
+
 def stream_kind(given: SimpleNamespace) -> str | None:
     """Return the kind of model that `train` makes of a stream of events, "stream" or "links"; None for other data."""
     return STREAM_METHODS.get(given.method)
@@ -77,10 +92,17 @@ def is_log(given: SimpleNamespace) -> bool:
     return given.user is not None or given.item is not None
 
 
-def check_log_format(format: str, hint: str, *more: str) -> None:
-    """Refuse formats that are no tables."""
+def check_names(given: SimpleNamespace, *used: str) -> None:
+    """Refuse options of tables for a list of names, one on each line, apart from the options that are `used`."""
+    for name in ("quotes", "delimiter", "decimal"):
+        if getattr(given, name) is not None and name not in used:
+            refuse(name, "is for tables, and this is a list with a name on each line: leave it out")
+
+
+def check_table_format(format: str, hint: str, *more: str) -> None:
+    """Refuse formats without columns."""
     if format in {"xmc", "svmlight", "lines"} - set(more):
-        refuse(hint, f"{format} is not for logs of interactions: they are csv, tsv, jsonl or parquet")
+        refuse(hint, f"{format} is not for tables and logs: they are csv, tsv, jsonl or parquet")
 
 
 def check_point_format(format: str, hint: str, labels_file: Path | None = None) -> None:

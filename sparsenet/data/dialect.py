@@ -87,7 +87,7 @@ class LearntFile:
         JSONL and Parquet have no dialect. The delimiter of CSV is not the delimiter of TSV.
         """
         named = text_format(path) if format == "auto" else format
-        if named is None:
+        if named is None and not (path == "-" and self.format == "parquet"):  # a pipe is never Parquet
             format = named = self.format or "auto"
         known = self.dialect if named in ("csv", "tsv") else DEFAULT
         if named != self.format:

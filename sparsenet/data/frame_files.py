@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple, get_args
@@ -38,6 +40,8 @@ def read_columns(
     """Read the `wanted` columns of a file that there are; None: all. Cells of CSV and TSV stay text, None if empty."""
     choice("format", format, FORMATS)
     found = text_format(path) if format == "auto" else format
+    if found in (None, "lines") and isinstance(path, str | os.PathLike) and os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if found is None or found == "lines":
         formats = f"{', '.join(FORMATS[1:-1])} or {FORMATS[-1]}"
         raise ValueError(f"cannot tell the format of {name_of(path)!r} by its name: give format= as {formats}")

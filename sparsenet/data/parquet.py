@@ -63,7 +63,7 @@ def opened(path: str) -> Iterator[Any]:
         raise DataError(path, None, "is not a Parquet file, or is damaged: a column's name is not UTF-8") from None
     except (pyarrow.ArrowException, OSError) as error:
         found = " ".join(str(error).split())  # some of pyarrow's messages have several lines
-        raise DataError(path, None, f"is not a Parquet file, or is damaged: {found}") from None
+        raise DataError(path, None, f"is not a Parquet file, or is damaged; fetch or write it again: {found}") from None
 
 
 def _by_name(path: str, names: list[str], columns: TableColumns) -> TableColumns:

@@ -145,8 +145,8 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             A frame of pandas, Polars or Arrow; a CSV, TSV, JSONL or Parquet file; or a SciPy matrix of users by items,
             whose values are weights.
         user, item : str or int
-            Columns of the names: strings or whole numbers. Names from CSV and TSV are strings. Pass positions from 0
-            for a file without a header.
+            Columns of the names: strings or whole numbers. In later logs 17 and "17" are one name, too.
+            Names from CSV and TSV are strings. Pass positions from 0 for a file without a header.
         time : str or int, optional
             Column of the times: dates, strings of dates such as 2024-12-31 or 31.12.2024 18:30, or numbers.
             Recommendations then depend on the order of events. Rows may be in any order.
@@ -330,9 +330,9 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
     # --- reading ---
 
     def _read(self, log: Any, columns: LogColumns | None, file: dict[str, Any], argument: str = "log") -> Log:
-        """Read a log with the given columns."""
-        known = None if self._saved.columns is None else columns
-        return read_alike(log, known, self.items_, file_rules(self.verbose, **file), argument)
+        """Read a log with the given columns; answers name the users of a history as it does."""
+        known, users = None if self._saved.columns is None else columns, None if argument == "history" else self.users_
+        return read_alike(log, known, users, self.items_, file_rules(self.verbose, **file), argument)
 
     def _histories(self, history: Any, file: dict[str, Any]) -> tuple[NDArray[Any], Interactions, I64]:
         """Return the names of users, their events, and the position of the first event of each."""

@@ -45,12 +45,21 @@ def file_rules(verbose: Any, **given: Any) -> LogFile:
     return LogFile(format=format, dialect=Dialect(**dialect), verbose=optional(switch, "verbose", verbose))
 
 
-def read_alike(log: Any, columns: LogColumns | None, items: NDArray[Any], file: LogFile, argument: str) -> Log:
+def read_alike(
+    log: Any,
+    columns: LogColumns | None,
+    users: NDArray[Any] | None,
+    items: NDArray[Any],
+    file: LogFile,
+    argument: str,
+) -> Log:
     """Read a log with the columns of the training log, None if that was a matrix; a history may be empty.
 
-    A matrix has a column for each item.
+    Names get the kind of the `users`, if any, and `items` of the model. A matrix has a column for each item.
     """
-    found = read_log(log, columns or LogColumns(), file, argument=argument, may_be_empty=argument == "history")
+    kinds = None if users is None else users.dtype.kind, items.dtype.kind
+    may_be_empty = argument == "history"
+    found = read_log(log, columns or LogColumns(), file, argument=argument, may_be_empty=may_be_empty, kinds=kinds)
     if not issparse(log) or columns is None:
         return found
     if len(found.items) != len(items):

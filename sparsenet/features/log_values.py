@@ -16,16 +16,33 @@ from sparsenet.data.frames import Frame
 from sparsenet.features.columns.cell_dates import Moments, moments_in, time_order
 from sparsenet.features.columns.cell_numbers import numbers_in
 from sparsenet.features.columns.cells import Cells
+from sparsenet.features.name_kinds import KINDS, in_kind
 from sparsenet.kernels.types import F32, F64, I32, I64
 
 _ADVICE = "name users and items by strings or whole numbers"
 
 
-def encode_names(frame: Frame, column: str) -> tuple[I32, NDArray[Any]]:
+def encode_names(frame: Frame, column: str, kind: str | None = None) -> tuple[I32, NDArray[Any]]:
     """Return the number of the name in each row, and the names: ascending, int64 or objects of str.
 
-    Raises an error that names the first row without a name, or with a value that is no name.
+    `kind` is the kind of the names that a model knows: "O", "i" or None. Raises an error that names the first row
+    without a name, with a value that is no name, or with a name that is not of this kind.
     """
+    codes, names = _encode(frame, column)
+    found, fits = in_kind(names, kind)
+    if not fits.all():
+        row = int(np.argmax(~fits[codes]))
+        known = f"the model knows such names by {KINDS[str(kind)]}: write them as in its training log"
+        raise frame.error(f"column {column!r} holds {cut(repr(names[codes[row]]))}, and {known}", row)
+    if found is names:
+        return codes, names
+    order = np.argsort(found)  # "10" is before "9"
+    ranks = np.empty(len(order), np.int32)
+    ranks[order] = np.arange(len(order))
+    return ranks[codes], found[order]
+
+
+def _encode(frame: Frame, column: str) -> tuple[I32, NDArray[Any]]:
     values = frame[column]
     if not len(values):
         return np.zeros(0, np.int32), values
@@ -92,8 +109,12 @@ def _missing(frame: Frame, column: str, row: int) -> ValueError:
     return frame.error(f"column {column!r} is empty: fill it in, or leave the row out", row)
 
 
-def read_times(frame: Frame, column: str) -> F64:
-    """Return the time of each row in seconds: numbers unchanged, dates and times in strings since 1970 (UTC)."""
+def read_times(frame: Frame, column: str, are_dates: bool | None = None) -> tuple[F64, bool | None]:
+    """Return the time of each row, and whether times are dates: numbers unchanged, dates in seconds since 1970 (UTC).
+
+    `are_dates` is whether a model learnt dates, None if it learnt no times. Another kind is refused, since numbers may
+    have any unit and origin.
+    """
     cells = Cells.of(frame, column)
     if cells.values.dtype.kind == "b":
         raise frame.error(f"column {column!r} holds {_kind(cells.values)}, and no times", 0)
@@ -116,7 +137,14 @@ def read_times(frame: Frame, column: str) -> F64:
     if not np.isfinite(seconds).all():
         row = int(np.argmax(~np.isfinite(seconds)))
         raise frame.error(f"column {column!r} holds no time: fill it in, or leave the row out", row)
-    return seconds
+    if not len(frame):
+        return seconds, are_dates
+    if are_dates not in (None, order is not None):
+        found, known, wanted = ("numbers", "dates", "dates such as 2026-03-31T18:30")
+        if not are_dates:
+            found, known, wanted = ("dates", "numbers", "numbers in the same unit")
+        raise frame.error(f"column {column!r} holds {found}, and the model learnt {known}: write times as {wanted}", 0)
+    return seconds, order is not None
 
 
 def time_in_words(frame: Frame, column: str, seconds: float) -> str:

@@ -13,17 +13,20 @@ from scipy import sparse
 
 from sparsenet.core.matrices import canonical, check_structure, without_zeros
 from sparsenet.core.progress import parts_done
-from sparsenet.core.validation import boolean, first_repeated, first_unusable, unusable
+from sparsenet.core.validation import boolean, first_repeated, first_unusable, optional, unusable
 from sparsenet.data.columns import refuse_values
 from sparsenet.data.dialect import DEFAULT, NO_FILE, Dialect, LearntFile
 from sparsenet.data.frames import Frame, is_frame, read_frame
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.log_values import encode_names, read_times, read_weights
+from sparsenet.features.name_kinds import in_kind
 from sparsenet.kernels.types import I32, I64
 
 #: Names that the column of times may have, if the user names none.
 TIMES = ("time", "timestamp")
 AUTO = "auto"
+#: The kinds of the names of users and items that a model knows: "O", "i", or None if it knows none.
+Kinds = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class LogColumns:
     """Names of the columns of a log; `time` and `weight` may be None, and `time` may be "auto".
 
     `features` are further columns. With `by_position`, the names are positions in a CSV or TSV file without a header.
-    `file` is how the training log was read, for further files.
+    `file` is how the training log was read, for further files. `are_dates` is whether its times are dates, and not
+    numbers; None before they are read, and of older models. `are_learnt` is whether a model learnt from these columns.
     """
 
     #: The arguments that name the columns, in the order of the fields.
@@ -44,6 +48,8 @@ class LogColumns:
     by_position: bool = False
     file: LearntFile = NO_FILE
     features: tuple[str, ...] = ()
+    are_dates: bool | None = None
+    are_learnt: bool = False
 
     @classmethod
     def of(cls, user: Any, item: Any, time: Any, weight: Any = None, event_features: Any = ()) -> Self:
@@ -75,10 +81,12 @@ class LogColumns:
     @classmethod
     def of_json(cls, found: Mapping[str, Any]) -> Self:
         """Check the result of `as_json`, also of older models, which have no file."""
-        further = {"file": LearntFile.of_json(found.get("file")), "features": tuple(found.get("features", ()))}
+        features = tuple(found.get("features", ()))
+        further = {"file": LearntFile.of_json(found.get("file")), "features": features, "are_learnt": True}
         columns = cls(**{**found, **further})
         cls.of(columns.user, columns.item, columns.time, columns.weight, columns.features)
         boolean("by_position", columns.by_position)
+        optional(boolean, "are_dates", columns.are_dates)
         return columns
 
     def names(self) -> dict[str, str | None]:
@@ -98,11 +106,18 @@ class LogColumns:
     def found_in(self, frame: Frame) -> LogColumns:
         """Return the columns of a frame; raise an error that names a missing one."""
         for name, argument in self.given().items():
-            frame.require([name], argument)
-        if self.time != AUTO:
-            return self
-        time = next((name for name in TIMES if name in frame and name not in self.given()), None)
-        return replace(self, time=time)
+            self.require(frame, name, argument)
+        time = self.time
+        if time == AUTO:
+            time = next((name for name in TIMES if name in frame and name not in self.given()), None)
+        return replace(self, time=time, are_learnt=True)
+
+    def require(self, frame: Frame, name: str, argument: str) -> None:
+        """Refuse a frame without a column; later logs have no argument that could name another one."""
+        if self.are_learnt and name not in frame:
+            problem = f"there is no column {name!r}, which the model learnt from: rename a column"
+            raise frame.error(f"{problem}; there are {frame.there}")
+        frame.require([name], argument)
 
 
 def _by_argument(features: Sequence[Any]) -> dict[str, Any]:
@@ -176,8 +191,8 @@ class Log:
         elif first.times is not None or second.times is not None:
             missing, known = ("times", "none") if first.times is None else ("no times", "some")
             raise ValueError(f"the log has {missing}, and the log that the model learnt from has {known}")
-        users, of_users = _union("user", self.users, more.users)
-        items, of_items = _union("item", self.items, more.items)
+        users, of_users = _union(self.users, more.users)
+        items, of_items = _union(self.items, more.items)
         events = Interactions.of(
             np.concatenate((of_users[0][first.users], of_users[1][second.users])),
             np.concatenate((of_items[0][first.items], of_items[1][second.items])),
@@ -190,7 +205,6 @@ class Log:
 
     def over(self, items: NDArray[Any]) -> Interactions:
         """Return the events with items numbered as in `items`; unknown items get the numbers after these."""
-        _check_kind("item", items, self.items)
         places = positions(items, self.items)
         unknown = np.flatnonzero(places < 0)
         places[unknown] = len(items) + np.arange(len(unknown))
@@ -199,28 +213,20 @@ class Log:
         return Interactions(own.users, places[own.items].astype(np.int32), own.times, own.weights, own.n_users, width)
 
 
-def _union(what: str, first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], tuple[I32, I32]]:
-    """Return all names, ascending, and the numbers in them of both sets of names."""
-    _check_kind(what, first, second)
+def _union(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], tuple[I32, I32]]:
+    """Return all names, ascending, and the numbers in them of both sets of names, which are of one kind."""
     both = np.concatenate((first, second))
     names = np.unique(both) if both.dtype.kind == "i" else _objects(sorted(set(both.tolist())))
     return names, (np.searchsorted(names, first).astype(np.int32), np.searchsorted(names, second).astype(np.int32))
 
 
-def _check_kind(what: str, known: NDArray[Any], found: NDArray[Any]) -> None:
-    """Refuse strings where the model knows numbers, and the other way round: nothing would be known."""
-    if known.dtype != found.dtype and len(found):
-        kinds = {"O": "strings", "i": "whole numbers"}
-        own, its = kinds[found.dtype.kind], kinds[known.dtype.kind]
-        raise ValueError(f"the log names {what}s by {own}, and the model knows them by {its}: convert the column")
-
-
 def positions(names: NDArray[Any], wanted: NDArray[Any]) -> I64:
     """Return the position of each wanted name in ascending `names`; -1 if it is not there."""
-    if names.dtype != wanted.dtype or not len(names):
+    if not len(names) or not len(wanted):
         return np.full(len(wanted), -1, np.int64)
+    wanted, fits = in_kind(wanted, names.dtype.kind)
     places = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
-    return np.where(names[places] == wanted, places, -1)
+    return np.where(fits & (names[places] == wanted), places, -1)
 
 
 def _objects(values: list[str]) -> NDArray[Any]:
@@ -230,11 +236,18 @@ def _objects(values: list[str]) -> NDArray[Any]:
 
 
 def read_log(
-    log: Any, columns: LogColumns, file: LogFile = LogFile(), *, argument: str = "log", may_be_empty: bool = False
+    log: Any,
+    columns: LogColumns,
+    file: LogFile = LogFile(),
+    *,
+    argument: str = "log",
+    may_be_empty: bool = False,
+    kinds: Kinds = (None, None),
 ) -> Log:
     """Read a log from a frame, a mapping, a file or a matrix of users by items.
 
-    Errors name the argument or the file, the row, the column and the value. Rows of weight 0 are left out.
+    `kinds` are the kinds of the names of users and items that a model knows. Errors name the argument or the file, the
+    row, the column and the value. Rows of weight 0 are left out.
     """
     if sparse.issparse(log):
         _refuse_columns(columns, file, argument)
@@ -246,14 +259,16 @@ def read_log(
         advice = 'pass {"user": [...], "item": [...]}, or csr_array(log) for a matrix'
         raise ValueError(f"{argument} must be {wanted}, got {type(log).__name__}: {advice}")
     file = columns.like_training(log, file)
-    found = _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty)
+    found = _of_frame(log_frame(log, columns, file, argument), columns, may_be_empty, kinds)
     return found if found.columns is None else replace(found, columns=found.columns.read_from(log, file))
 
 
 def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
     """Read the columns of a log; all columns of the file if one is missing, since the error lists them."""
     if columns.by_position and not isinstance(log, str | os.PathLike):
-        raise ValueError(f"user={columns.user} is a position in a file, and {argument} is none: name the column")
+        advice = "pass a file, or fit on columns with names" if columns.are_learnt else "name the column"
+        found = f"{columns.ARGUMENTS[0]}={columns.user} is a position in a file"
+        raise ValueError(f"{found}, and {argument} is none: {advice}")
     dialect = replace(file.dialect, header=False) if columns.by_position else file.dialect
     how: dict[str, Any] = {"argument": argument, "format": file.format, "dialect": dialect}
     size = os.path.getsize(log) if isinstance(log, str | os.PathLike) and os.path.isfile(log) else 0
@@ -263,13 +278,16 @@ def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Fr
     return frame if is_complete or (isinstance(log, str) and log == "-") else read_frame(log, **how)
 
 
-def _of_frame(frame: Frame, columns: LogColumns, may_be_empty: bool) -> Log:
+def _of_frame(frame: Frame, columns: LogColumns, may_be_empty: bool, kinds: Kinds) -> Log:
     columns = columns.found_in(frame)
     if not len(frame) and not may_be_empty:
         raise frame.error("holds no rows: a log has a row for each time that a user took an item")
-    users, user_names = encode_names(frame, columns.user)
-    items, item_names = encode_names(frame, columns.item)
-    times = None if columns.time is None else read_times(frame, columns.time)
+    users, user_names = encode_names(frame, columns.user, kinds[0])
+    items, item_names = encode_names(frame, columns.item, kinds[1])
+    times = None
+    if columns.time is not None:
+        times, are_dates = read_times(frame, columns.time, columns.are_dates)
+        columns = replace(columns, are_dates=are_dates)
     weights = None if columns.weight is None else read_weights(frame, columns.weight)
     if weights is not None and not weights.all():
         kept = weights > 0

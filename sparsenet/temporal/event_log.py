@@ -15,7 +15,7 @@ from sparsenet.data.frames import Frame, is_frame
 from sparsenet.estimators.table_input import as_table
 from sparsenet.features.log_names import is_one
 from sparsenet.features.log_values import encode_names, read_times, time_in_words
-from sparsenet.features.logs import AUTO, TIMES, LogColumns, LogFile, log_frame
+from sparsenet.features.logs import AUTO, TIMES, Kinds, LogColumns, LogFile, log_frame
 from sparsenet.kernels.types import F64, I32, I64
 
 
@@ -74,8 +74,11 @@ def read_events(
     sort: bool,
     newest: float | None,
     n_events: int,
+    kinds: Kinds,
 ) -> EventLog:
     """Read a log; raise an error that names the first row whose time is before the row before it, or before `newest`.
+
+    Names get the `kinds` that the model knows.
 
     A dict of cells is one event. With `sort`, rows may be in any order, and rows of one time keep theirs. Without a
     column of times, the time of an event is its number, counted from `n_events`.
@@ -91,14 +94,16 @@ def read_events(
         problem = f"there is no column {' or '.join(map(repr, TIMES))}"
         raise frame.error(f"{problem}: name the column of the times by time=, or pass time=None if rows are in order")
     columns = found.read_from(log, file)
-    users, user_names = encode_names(frame, columns.user)
-    items, item_names = encode_names(frame, columns.item)
+    users, user_names = encode_names(frame, columns.user, kinds[0])
+    items, item_names = encode_names(frame, columns.item, kinds[1])
     times = n_events + np.arange(len(frame), dtype=np.float64)
     order: I64 = np.arange(len(frame))
     if columns.time is not None:
-        times = _read_times(frame, columns.time)
+        column = columns.time
+        times, are_dates = _read_times(frame, column, columns.are_dates)
+        columns = replace(columns, are_dates=are_dates)
         order = np.argsort(times, kind="stable") if sort else order
-        _check_order(frame, columns.time, times, order, newest, sort=sort)
+        _check_order(frame, column, times, order, newest, sort=sort)
     return EventLog(users[order], items[order], times[order], user_names, item_names, columns, frame, order)
 
 
@@ -117,23 +122,23 @@ def read_links(log: Any, columns: LogColumns, file: LogFile) -> dict[str, NDArra
 def read_questions(log: Any, columns: LogColumns, file: LogFile, newest: float | None) -> dict[str, NDArray[Any]]:
     """Read the users of a log, and its times if it has such a column; refuse times before `newest`."""
     frame = log_frame(as_table(log), replace(columns, features=()), columns.like_training(log, file), "log")
-    frame.require([columns.user], "user")
+    columns.require(frame, columns.user, "user")
     codes, names = encode_names(frame, columns.user)
     found = {"users": names[codes]}
     if columns.time is not None and columns.time in frame:
-        found["time"] = times = _read_times(frame, columns.time)
+        found["time"] = times = _read_times(frame, columns.time, columns.are_dates)[0]
         if newest is not None and times.min(initial=newest) < newest:
             _refuse_older(frame, columns.time, times, int(np.argmin(times)), newest, "ask for a later time")
     return found
 
 
-def _read_times(frame: Frame, column: str) -> F64:
-    """Return the times of the rows; refuse those whose differences would overflow."""
-    times = read_times(frame, column)
+def _read_times(frame: Frame, column: str, are_dates: bool | None) -> tuple[F64, bool | None]:
+    """Return what `read_times` does; refuse times whose differences would overflow."""
+    times, are_dates = read_times(frame, column, are_dates)
     row = first_unusable(times)
     if row is not None:
         raise frame.error(unusable(times[row], f"in column {column!r}"), row)
-    return times
+    return times, are_dates
 
 
 def _refuse_older(frame: Frame, column: str, times: F64, row: int, newest: float, advice: str) -> NoReturn:
@@ -168,14 +173,17 @@ def query_names(names: Any, argument: str) -> NDArray[Any]:
     return distinct[codes]
 
 
-def query_times(time: Any, n: int, newest: float) -> F64:
-    """Return the time of each query: one for all, or one each; None is the time of the last event."""
+def query_times(time: Any, n: int, newest: float, are_dates: bool | None) -> F64:
+    """Return the time of each query: one for all, or one each; None is the time of the last event.
+
+    `are_dates` is whether the times of the model are dates.
+    """
     if time is None:
         return np.full(n, newest)
     several = isinstance(time, list | tuple) or getattr(time, "ndim", 0) > 0
     values = as_column(time if several else [time], "time")
     frame = Frame({"time": values}, "time", len(values))
-    found = _read_times(frame, "time")
+    found, _ = _read_times(frame, "time", are_dates)
     if several and len(found) != n:
         raise ValueError(f"time must be one time, or one for each of {n} queries, got {len(found)}")
     if (found < newest).any():

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import Any
 
 from sparsenet.engines.network.training.interrupts import deferred_interrupt
+from sparsenet.features.logs import Kinds
 
 
 class EventStream(ABC):
@@ -28,6 +29,11 @@ class EventStream(ABC):
             yield
         if interrupted.is_set():
             raise KeyboardInterrupt
+
+    @property
+    @abstractmethod
+    def kinds(self) -> Kinds:
+        """The kinds of the names of both ends of an event."""
 
     @abstractmethod
     def _position(self) -> tuple[float, float]:

@@ -23,7 +23,6 @@ from sparsenet.features.columns.table_encoder import TableEncoder
 from sparsenet.features.log_values import encode_names
 from sparsenet.kernels.types import F32, I64, Arrays
 from sparsenet.storage.format import ModelError
-from sparsenet.temporal.name_slots import KINDS
 
 #: The most features of a column of categories: more categories share them.
 WIDTH = 16
@@ -164,28 +163,22 @@ class ItemTable:
         return cls(FeatureColumns(), [], np.empty((0, 0), np.float32))
 
     @classmethod
-    def learn(cls, table: Any, item: str) -> Self:
-        """Learn all columns of a table but `item`, which holds the names."""
+    def learn(cls, table: Any, item: str, kind: str | None) -> Self:
+        """Learn all columns of a table but `item`, which holds names; `kind` is the kind of the names in the log."""
         frame = _table_frame(table, item)
         columns = FeatureColumns.learn(frame, [name for name in frame.names if name != item])
         if not columns.columns:
             raise frame.error(f"there are no features: pass columns besides {item!r}")
-        return cls(columns, _distinct_names(frame, item).tolist(), columns.encode(frame))
+        return cls(columns, _distinct_names(frame, item, kind).tolist(), columns.encode(frame))
 
-    def with_more(self, table: Any, item: str) -> ItemTable:
+    def with_more(self, table: Any, item: str, kind: str | None) -> ItemTable:
         """Return a table with further items, and with new features of known ones."""
         if not self.columns.columns:
             raise ValueError("item_features is for models that were fitted with item_features")
         frame = _table_frame(table, item)
         found = dict(zip(self.names, self.values, strict=True))
-        found |= dict(zip(_distinct_names(frame, item).tolist(), self.columns.encode(frame), strict=True))
+        found |= dict(zip(_distinct_names(frame, item, kind).tolist(), self.columns.encode(frame), strict=True))
         return ItemTable(self.columns, list(found), np.array(list(found.values()), np.float32))
-
-    def require_kind(self, names: NDArray[Any]) -> None:
-        """Refuse strings where the items of a log are named by numbers, and the other way round."""
-        if self.names and len(names) and isinstance(self.names[0], str) != isinstance(names[0], str):
-            own, its = (KINDS[isinstance(known[0], str)] for known in (self.names, names))
-            raise ValueError(f"item_features names items by {own}, and the log by {its}: convert the column")
 
     def of(self, names: Sequence[Any]) -> F32:
         """Return the features of items, zeros if the table lacks an item."""
@@ -206,9 +199,9 @@ def _table_frame(table: Any, item: str) -> Frame:
     return frame
 
 
-def _distinct_names(frame: Frame, item: str) -> NDArray[Any]:
+def _distinct_names(frame: Frame, item: str, kind: str | None) -> NDArray[Any]:
     """Return the name of each row; refuse one that occurs twice."""
-    codes, names = encode_names(frame, item)
+    codes, names = encode_names(frame, item, kind)
     order = np.argsort(codes, kind="stable")
     again = np.flatnonzero(np.diff(codes[order]) == 0)
     if len(again):

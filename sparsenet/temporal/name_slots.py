@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.features.name_kinds import in_kind
 from sparsenet.kernels.types import F64, I32, I64, Bools
-
-KINDS = {True: "strings", False: "whole numbers"}
 
 
 def n_removed(n: int) -> int:
@@ -50,19 +49,20 @@ class NameSlots:
         return len(self._slots)
 
     @property
+    def kind(self) -> str | None:
+        """The kind of the names: "O" for strings, "i" for whole numbers, None without names."""
+        return None if not self._slots else "O" if isinstance(next(iter(self._slots)), str) else "i"
+
+    @property
     def end(self) -> int:
         """The number of slots, free ones among them included."""
         return len(self.names)
 
     def find(self, names: NDArray[Any]) -> I32:
-        """Return the slot of each name, -1 if it has none; refuse strings where names are numbers, and vice versa."""
-        wanted = names.tolist()
-        if wanted and self._slots and isinstance(wanted[0], str) != isinstance(next(iter(self._slots)), str):
-            found, known = KINDS[isinstance(wanted[0], str)], KINDS[not isinstance(wanted[0], str)]
-            raise ValueError(
-                f"{self.what}s are named by {found}, and the model knows them by {known}: convert the column"
-            )
-        return np.fromiter((self._slots.get(name, -1) for name in wanted), np.int32, len(wanted))
+        """Return the slot of each name, -1 if it has none."""
+        wanted, fits = in_kind(names, self.kind)
+        slots = np.fromiter((self._slots.get(name, -1) for name in wanted.tolist()), np.int32, len(wanted))
+        return np.where(fits, slots, np.int32(-1))
 
     def add(self, name: Any) -> int:
         """Return a slot for a new name."""
@@ -91,7 +91,10 @@ class NameSlots:
 
 
 class NamedEvents:
-    """The names of events, as positions in `names` (n, width), which get slots in the order of events."""
+    """The names of events, as positions in `names` (n, width), which get slots in the order of events.
+
+    New names have the kind of the known ones.
+    """
 
     def __init__(self, slots: NameSlots, names: NDArray[Any], codes: I32, most: int) -> None:
         self.slots, self._names, self._codes, self._most = slots, names, codes, most

@@ -48,6 +48,7 @@ class StreamModel(FittedHtmlMixin, BaseEstimator):  # type: ignore[misc]  # scik
             sort=boolean("sort", sort),
             newest=stream.newest if stream else None,
             n_events=stream.n_events if stream else 0,
+            kinds=stream.kinds if stream else (None, None),
         )
 
     def _threads(self) -> int:

@@ -86,9 +86,9 @@ def test_every_option_has_help_and_a_reason_for_each_kind_that_it_does_not_apply
     for option in table():
         assert option.help.endswith(".")
         for kind in EVERY - option.kinds:
-            assert option.why_not(kind)
+            assert option.why_not(kind, option.commands[0])
         for kind in option.kinds:
-            assert option.why_not(kind) is None
+            assert option.why_not(kind, option.commands[0]) is None
 
 
 def test_method_names_every_kind_of_model_of_points() -> None:

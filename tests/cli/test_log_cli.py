@@ -177,6 +177,28 @@ def test_names_that_are_numbers(tmp_path: Path) -> None:
     assert "<stdin>, line 2: expected a whole number, as in the training log, found 'ann'" in said
 
 
+def test_evaluates_a_pipe(folder: Path) -> None:
+    content = (folder / "later.csv").read_bytes()
+    status, shown, _ = run("evaluate", folder / "shop", "-", "--json", stdin=content)
+    assert status == 0
+    wanted = json.loads(run("evaluate", folder / "shop", folder / "later.csv", "--json")[1])
+    assert json.loads(shown) | {"seconds": 0} == wanted | {"seconds": 0}
+
+
+def test_a_list_of_users_has_an_encoding_and_no_options_of_tables(folder: Path) -> None:
+    status, shown, said = run("predict", folder / "shop", "--encoding", "latin-1", stdin="René\n".encode("latin-1"))
+    assert status == 0
+    assert shown.startswith("René\t")
+    status, _, said = run("predict", folder / "shop", stdin="René\n".encode("latin-1"))
+    assert status == 1
+    assert "<stdin>, line 1: byte 0xe9 at column 4 is not UTF-8" in said
+    for option in (["--quotes"], ["--delimiter", ";"], ["--decimal", ","]):
+        status, _, said = run("predict", folder / "shop", *option, stdin=b"u01\n")
+        assert (status, f"{option[0]}: is for tables, and this is a list with a name on each line" in said) == (2, True)
+    status, _, said = run("predict", folder / "shop", folder / "new.csv", "--batch-size", "5")
+    assert (status, "--batch-size: is for a list of names, and a log is answered as a whole" in said) == (2, True)
+
+
 def test_without_users(folder: Path, tmp_path: Path) -> None:
     assert run("train", folder / "log.csv", *COLUMNS, "--model", tmp_path / "shop", "--no-keep-users")[0] == 0
     status, _, said = run("predict", tmp_path / "shop", stdin=b"u01\n")
@@ -188,7 +210,7 @@ def test_without_users(folder: Path, tmp_path: Path) -> None:
     assert "no names of users" in run("info", tmp_path / "shop")[1]
     status, _, said = run("evaluate", tmp_path / "shop", folder / "later.csv")
     assert status == 1
-    assert "keeps no users (--no-keep-users): add --split random" in said
+    assert "keeps no users (train --no-keep-users): add --split random" in said
 
 
 def test_info(folder: Path) -> None:
@@ -218,7 +240,11 @@ def test_empty_input_has_no_answers(folder: Path, tmp_path: Path) -> None:
         (["--user", "who", "--item", "what", "--text", "what"], 2, "--text: has no effect on a recommender"),
         (["--user", "who", "--method", "tree"], 2, "--method: has no effect on a recommender"),
         (["--user", "who", "--item", "what", "--time", "who"], 1, "must be different columns, got 'who' twice"),
-        (["--user", "who", "--item", "what", "--time", "amount", "--format", "xmc"], 2, "xmc is not for logs"),
+        (
+            ["--user", "who", "--item", "what", "--time", "amount", "--format", "xmc"],
+            2,
+            "xmc is not for tables and logs",
+        ),
         (["--time", "when"], 2, "--time: is for logs of interactions, which train tells by --user and --item"),
         (["--user", "who", "--item", "what", "--weight", "what"], 1, "must be different columns"),
         (["--user", "who", "--item", "when", "--weight", "what"], 1, "line 2: column 'what' holds 'i"),
@@ -236,7 +262,7 @@ def test_wrong_usage(folder: Path, tmp_path: Path, arguments: list[str], status:
     [
         (["predict", "shop", "new.csv", "--threshold", "0.5"], "has no effect on a recommender"),
         (["predict", "shop", "new.csv", "--exclude-seen"], "has no effect on a recommender"),
-        (["predict", "shop", "new.csv", "--input-format", "svmlight"], "svmlight is not for logs of interactions"),
+        (["predict", "shop", "new.csv", "--input-format", "svmlight"], "svmlight is not for tables and logs"),
         (["evaluate", "shop", "later.csv", "--plot", "a.png"], "has no effect on a recommender"),
         (["compress", "shop", "--max-bytes", "1MB"], "is a recommender; only text models are compressed"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,11 @@ import numpy as np
 import pytest
 
 from sparsenet import load
+from sparsenet.cli import stream_commands
+from sparsenet.storage.folder import Folder
 from sparsenet.temporal import NextItem, TemporalLinkPredictor
+from sparsenet.temporal.stream_model import StreamModel
+from tests.support.command_line import files, press_ctrl_c_in
 from tests.support.text_command_line import run
 
 
@@ -176,6 +181,29 @@ def test_updates_as_python(kind: str, links: Path, folder: Path) -> None:
     assert load(new).n_events_ == 1000
 
 
+@pytest.mark.parametrize(
+    ("owner", "name", "said"),
+    [
+        (stream_commands, "load", "while loading {model}: no model is saved, {model} stays as it was"),
+        (StreamModel, "_read", "while learning the stream {log}: no model is saved, {model} stays as it was"),
+        (NextItem, "_learn", "while learning the stream {log}: no model is saved, {model} stays as it was"),
+        (Folder, "write", "while saving: {model} holds the earlier model, or all of the new one"),
+        (Folder, "rename", "while saving: {model} holds the earlier model, or all of the new one"),
+    ],
+)
+def test_ctrl_c_in_an_update_names_the_step_and_leaves_a_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, said: str
+) -> None:
+    model, log = tmp_path / "model", folder / "later.csv"
+    shutil.copytree(folder / "wiki", model)
+    before = files(model)
+    press_ctrl_c_in(monkeypatch, owner, name)
+    status, shown, told = run("update", model, log)
+    assert (status, shown, told) == (130, "", f"sparsenet: interrupted: {said.format(model=model, log=log)}")
+    assert files(model) == before
+    assert load(model).n_events_ == 800
+
+
 def test_updates_in_place_with_features(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("user,item,time,stars,way\na,x,1,5,web\nb,y,2,1,shop\n")
     (tmp_path / "items.csv").write_text("item,price\nx,3\ny,4\n")
@@ -188,6 +216,31 @@ def test_updates_in_place_with_features(tmp_path: Path) -> None:
     model = NextItem.load(tmp_path / "shop")
     assert (model.n_events_, model.features_) == (3, {"events": ["stars", "way"], "items": ["price"]})
     assert model._saved.stream.item_table.names == ["x", "y", "z"]
+
+
+def test_wrong_files_for_validation(folder: Path, tmp_path: Path) -> None:
+    ask = ["train", folder / "edits.csv", *TRAIN, "--model", tmp_path / "model", "--valid"]
+    status, _, said = run(*ask, tmp_path / "nowhere.csv")
+    assert (status, said) == (1, f"sparsenet: error: {tmp_path / 'nowhere.csv'}: No such file or directory")
+    assert not (tmp_path / "model").exists()
+    (tmp_path / "other.csv").write_text("user,page,time\nu01,p01,900\n")
+    status, _, said = run(*ask, tmp_path / "other.csv")
+    assert status == 1
+    assert said.startswith(f"sparsenet: the model {tmp_path / 'model'} is saved, and was not measured")
+    assert "other.csv: there is no column 'who', which the model learnt from" in said
+
+
+def test_a_pipe_is_not_read_as_the_parquet_of_training(tmp_path: Path) -> None:
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    pandas.DataFrame({"user": [1, 2], "item": [3, 4], "time": [0, 1]}).to_parquet(tmp_path / "log.parquet")
+    assert run("train", tmp_path / "log.parquet", "--method", "next-item", "--model", tmp_path / "model")[0] == 0
+    status, _, said = run("update", tmp_path / "model", "-", stdin=b"user,item,time\n5,3,2\n")
+    assert (status, "cannot tell the format of '<stdin>' by its name: give --format as csv" in said) == (1, True)
+    status, _, said = run("update", tmp_path / "model", "-", "--format", "csv", stdin=b"user,item,time\n5,3,2\n")
+    assert (status, said) == (0, "")
+    assert load(tmp_path / "model").users_.tolist() == [1, 2, 5]
+    status, _, said = run("train", tmp_path, "--method", "next-item", "--model", tmp_path / "model")
+    assert (status, said) == (1, f"sparsenet: error: {tmp_path}: Is a directory")
 
 
 def test_only_models_of_streams_are_updated(tmp_path: Path, folder: Path) -> None:
@@ -253,7 +306,7 @@ def test_predicts_the_links_of_a_table(links: Path, folder: Path) -> None:
     [
         ("who,page,time\nu01,p01,5\n", "later.csv, line 2: the time 5 in column 'time' is before 799"),
         ("who,page,time\nu01,p01,800\nu01,,801\n", "later.csv, line 3: column 'page' is empty"),
-        ("who,time\nu01,800\n", "later.csv: --target 'page' is not a column"),
+        ("who,time\nu01,800\n", "later.csv: there is no column 'page', which the model learnt from: rename"),
         ("who,page,time\nu01,p01,soon\n", "later.csv, line 2: column 'time' holds 'soon'"),
     ],
 )
@@ -270,7 +323,7 @@ def test_names_what_is_wrong_with_a_log(links: Path, tmp_path: Path, table: str,
 def test_refuses_options_without_effect_on_a_link_predictor(links: Path, folder: Path) -> None:
     for options, message in (
         (["--k", "3"], "has no effect on a link predictor"),
-        (["--input-format", "lines"], "lines is not for logs"),
+        (["--input-format", "lines"], "lines is not for tables and logs"),
     ):
         status, _, said = run("predict", links, folder / "later.csv", *options)
         assert (status, message in " ".join(said.split())) == (2, True)
@@ -300,7 +353,7 @@ def test_sorts_and_sets_options(folder: Path) -> None:
         ([*TRAIN, "--memory", "5"], "has no effect on a model of a stream"),
         (["--user", "who", "--item", "page", "--history", "5"], "is for streams of events: --method next-item"),
         (["--target", "page", "--source", "who"], "is for streams of events: --method links"),
-        ([*TRAIN, "--format", "svmlight"], "svmlight is not for logs"),
+        ([*TRAIN, "--format", "svmlight"], "svmlight is not for tables and logs"),
     ],
 )
 def test_refuses_options_without_effect(options: list[str], message: str, folder: Path) -> None:

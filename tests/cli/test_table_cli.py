@@ -158,6 +158,20 @@ def test_a_table_without_its_columns_is_refused(trained, tmp_path):
     assert sparsenet("compress", folder / "model", "--max-bytes", "5kB").returncode == 2
 
 
+def test_names_the_file_and_the_options_that_mend_it(trained, tmp_path):
+    folder, _, _ = trained
+    (tmp_path / "none.csv").write_text("size,colour,kind\n")
+    done = sparsenet("evaluate", folder / "model", tmp_path / "none.csv")
+    assert done.returncode == 1
+    assert "none.csv: holds no rows, so there is nothing to measure" in done.stderr
+    (tmp_path / "big.csv").write_text("size,colour,kind\nbig,red,none\n")
+    done = sparsenet("evaluate", folder / "model", tmp_path / "big.csv")
+    assert "or fit with --types size=category (options of train: --types)" in done.stderr
+    (tmp_path / "rows.jsonl").write_text('{"size": 1, "colour": "red", "kind": "none"}\n')
+    done = sparsenet("evaluate", folder / "model", tmp_path / "rows.jsonl", "--delimiter", ";")
+    assert "--delimiter ';' is for CSV and TSV, and this file is read as jsonl: leave it out" in done.stderr
+
+
 def test_a_text_column_trains_a_text_model(tmp_path):
     rows = [f"{'good' if i % 2 else 'bad'} thing {i},{i % 2}" for i in range(40)]
     (tmp_path / "train.csv").write_text("\n".join(["text,kind", *rows, ""]))

@@ -229,7 +229,7 @@ def test_class_weight_takes_factors_of_labels(tmp_path):
     )
     code, _, problem = run(*ask, '{"no such label": 2}')
     assert code == 1
-    assert "class_weight names no label of y: it has 'no such label'" in problem
+    assert "--class-weight names no label: it has 'no such label', the texts have labels like" in problem
     for value in ("fair", '{"news": -1}', "[1]", "{}", '{"news": 1, "news": 2}', "[" * 100_000):
         code, _, problem = run(*ask, value)
         assert code == 2
@@ -446,7 +446,7 @@ def test_validation_texts_may_come_from_a_pipe(trained, tmp_path):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("dual_train", "no model is saved, {} stays as it was"),
+        ("dual_train", "while training on the texts of {train}: no model is saved, {} stays as it was"),
         ("TextScorer", "the model {} is saved, and was not measured"),
     ],
 )
@@ -459,7 +459,7 @@ def test_ctrl_c_reports_what_is_saved(trained, tmp_path, monkeypatch, name, said
     before = [path.read_bytes() for path in sorted(model.iterdir())]
     done = CliRunner().invoke(cli.app, [*map(str, arguments)])
     assert done.exit_code == 130
-    assert done.stderr == f"sparsenet: interrupted: {said.format(model)}\n"
+    assert done.stderr == f"sparsenet: interrupted: {said.format(model, train=folder / 'train.csv')}\n"
     assert done.stdout == ""
     after = [path.read_bytes() for path in sorted(model.iterdir())]
     assert (before == after) == (name == "dual_train")
@@ -596,7 +596,7 @@ def test_errors_name_the_assumed_format(tmp_path):
         "predict", tmp_path / "m", stdin=b"what a goal\n", run=unchecked
     )
     said = fails("evaluate", tmp_path / "m", "-", stdin=b"0 7:1\n", run=unchecked)
-    assert "(there are 2 features; what is trained with --features has room for more)" in said
+    assert "(there are 2 features; train --features makes room for more)" in said
     assert "svmlight" not in said, "that it is has been understood"
 
 
@@ -606,6 +606,21 @@ def test_compress_refuses_wrong_models(trained, tmp_path):
     shutil.copytree(folder / "model", tmp_path / "model")
     (tmp_path / "model" / "manifest.json").write_text("{")
     assert "manifest.json" in fails("compress", tmp_path / "model", "--max-bytes", "1MB")
+
+
+def test_compress_refuses_options_of_a_file_that_it_does_not_read(trained):
+    folder, _ = trained
+    for option in (["--encoding", "latin-1"], ["--format", "csv"], ["--text", "title"]):
+        status, _, said = run("compress", folder / "model", "--max-bytes", "1MB", *option)
+        assert status == 2
+        assert f"{option[0]}: describes the file of --valid: name one, or leave it out" in said
+
+
+def test_a_missing_validation_file_is_named_before_training(trained, tmp_path):
+    folder, _ = trained
+    ask = ["train", folder / "train.csv", *COLUMNS, "--valid", tmp_path / "nowhere", "--model", tmp_path / "model"]
+    status, _, said = run(*ask)
+    assert (status, said) == (1, f"sparsenet: error: {tmp_path / 'nowhere'}: No such file or directory")
 
 
 def test_compress_reads_tables_by_the_options(trained, tmp_path):

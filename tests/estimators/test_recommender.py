@@ -368,10 +368,10 @@ def test_partial_fit_equals_fit_on_all(model: Recommender, log: dict[str, Any], 
 def test_a_failed_partial_fit_changes_nothing(log: dict[str, Any]) -> None:
     model = Recommender(random_state=0).fit(part(log, range(300)))
     before = model.recommend(k=2)
-    with pytest.raises(ValueError, match="time='time' is not a column"):
+    with pytest.raises(ValueError, match="there is no column 'time', which the model learnt from: rename a column"):
         model.partial_fit({"user": ["a"], "item": ["b"]})
-    with pytest.raises(ValueError, match="names users by whole numbers"):
-        model.partial_fit({"user": [1], "item": ["b"], "time": [1]})
+    with pytest.raises(ValueError, match="row 0 of log: column 'item' is empty"):
+        model.partial_fit({"user": ["a"], "item": [None], "time": [1]})
     with pytest.raises(ValueError, match="must have the columns that the model learnt from, got a matrix"):
         model.partial_fit(csr_array([[1.0]]))
     assert same(model.recommend(k=2), before)
@@ -460,8 +460,7 @@ def test_rejects_bad_parameters(log: dict[str, Any], parameters: dict[str, Any],
         ({"users": [3]}, "users holds 3, which the log .* does not: the model knows them by strings, such as 'u000'"),
         ({"users": {"user": ["u001"]}}, "users must be names of users, got a log: pass it as history="),
         ({"users": [None]}, "row 0 of users: column 'users' is empty"),
-        ({"history": {"user": ["a"], "item": [1], "time": [1]}}, "names items by whole numbers, and the model knows"),
-        ({"history": {"user": ["a"], "item": ["i01"]}}, "time='time' is not a column; there are 'user', 'item'"),
+        ({"history": {"user": ["a"], "item": ["i01"]}}, "there is no column 'time'.*; there are 'user', 'item'"),
     ],
 )
 def test_rejects_bad_questions(model: Recommender, arguments: dict[str, Any], message: str) -> None:
@@ -504,7 +503,7 @@ def test_no_warnings_for_a_usual_log(log: dict[str, Any]) -> None:
 def test_a_history_without_a_column_is_refused_by_name(own, missing):
     model = Recommender(random_state=0).fit({"user": list("aabb"), "item": list("xyxz")})
     for history in (own, pytest.importorskip("pandas").DataFrame(own)):
-        with pytest.raises(ValueError, match=f"history: {missing}='{missing}' is not a column; there are '"):
+        with pytest.raises(ValueError, match=f"history: there is no column '{missing}'.*; there are '"):
             model.recommend(history=history)
 
 

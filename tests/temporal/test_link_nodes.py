@@ -11,7 +11,7 @@ import pytest
 
 from sparsenet import kernels
 from sparsenet.temporal import TemporalLinkPredictor
-from tests.temporal.test_link_predictor import LOG, SMALL, log_of, part, state
+from tests.temporal.test_link_predictor import SMALL, log_of, part, state
 
 
 def test_an_update_that_ends_early_leaves_no_names_of_later_events(
@@ -86,11 +86,3 @@ def test_names_the_memory_that_is_missing(monkeypatch: pytest.MonkeyPatch, capsy
         model.update({"source": list("abcdefgh") * 9, "target": list(map(str, range(72))), "time": [10_000] * 72})
     assert state(model) == before
     assert model.n_nodes_ == n_nodes
-
-
-def test_a_bad_target_leaves_no_name_of_the_source() -> None:
-    model = TemporalLinkPredictor(**SMALL).fit(LOG)
-    with pytest.raises(ValueError, match="targets are named by whole numbers, and the model knows them by strings"):
-        model.update({"source": "c", "target": 5, "time": 3})
-    assert model.n_nodes_ == 4
-    assert model.update({"source": "c", "target": "x", "time": 3}).n_nodes_ == 5

@@ -19,6 +19,7 @@ from sparsenet.temporal import TemporalLinkPredictor
 from sparsenet.temporal.graph import link_stream
 from sparsenet.temporal.graph.link_scores import LinkScores, random_negatives
 from sparsenet.temporal.graph.link_training import train_batch
+from sparsenet.temporal.rank_measures import MISS, rank_measures
 from tests.support import forging
 
 SMALL: dict[str, Any] = {"memory": 8, "neighbors": 3, "batch_size": 5, "random_state": 0, "n_jobs": 1}
@@ -90,10 +91,13 @@ def test_the_right_target_is_never_a_negative() -> None:
     assert (random_negatives(known[:1], known[:1], np.random.default_rng(0)) == 3).all()
 
 
-def test_ties_have_the_mean_rank_and_unknown_targets_the_last() -> None:
+def test_ties_have_the_mean_rank_and_unknown_targets_are_misses() -> None:
     scores = LinkScores()
     scores.add_ranks(np.float32([[0, 2, 1], [1, 1, 0], [3, 2, 1]]), np.array([2, 1, 3]))
-    assert np.concatenate(scores.ranks).tolist() == [2, 1.5, 4]
+    assert np.concatenate(scores.ranks).tolist() == [2, 1.5, MISS]
+    assert rank_measures(np.concatenate(scores.ranks)) == pytest.approx(
+        {"MRR": (1 / 2 + 1 / 1.5) / 3, "recall@1": 0, "recall@10": 2 / 3}
+    )
 
 
 def test_updates_without_training_leave_the_weights() -> None:
@@ -325,8 +329,8 @@ def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
             "is before 2, the last event learnt",
         ),
         (
-            lambda: model.update({"source": 3, "target": "x", "time": 3, "size": 1}),
-            "sources are named by",
+            lambda: model.update({"source": 3.5, "target": "x", "time": 3, "size": 1}),
+            "row 0 of log: column 'source' holds 3.5",
         ),
         (
             lambda: model.update({"source": "c", "target": "x", "time": 3, "size": "big"}),

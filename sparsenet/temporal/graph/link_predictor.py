@@ -203,7 +203,7 @@ class TemporalLinkPredictor(StreamModel):
             ``AP`` and ``AUC``: average precision and area under the ROC curve of each link against one of the same
             source to another target, drawn at random. ``AP historical`` and ``AUC historical``: to another of the last
             targets of the source, or a random one if the source has no other. With `ranking`, ``MRR``, ``recall@1`` and
-            ``recall@10`` among all targets; a target without earlier events ranks last.
+            ``recall@10`` among all targets; a target without earlier events is a miss.
         """
         check_is_fitted(self)
         scores = LinkScores()
@@ -229,7 +229,7 @@ class TemporalLinkPredictor(StreamModel):
         if {len(sources), len(targets)} - {1, n}:
             raise ValueError(f"source and target must have one length, got {len(sources)} and {len(targets)}")
         with stream.lock:
-            query_times(time, n, stream.clock[3])
+            query_times(time, n, stream.clock[3], self._saved.columns.are_dates)
             return stream.probabilities(np.resize(sources, n), np.resize(targets, n), self._threads())
 
     def predict_log(self, log: Any, **file: Any) -> dict[str, Any]:
@@ -264,7 +264,7 @@ class TemporalLinkPredictor(StreamModel):
         stream, names = self._stream, query_names(nodes, "nodes")
         is_target = choice("of", of, ("source", "target")) == "target"
         with stream.lock:
-            query_times(time, len(names), stream.clock[3])
+            query_times(time, len(names), stream.clock[3], self._saved.columns.are_dates)
             return stream.embeddings(stream.names.find(names, targets=is_target), self._threads())
 
     # --- state ---

@@ -8,6 +8,7 @@ import numpy as np
 
 from sparsenet.kernels.types import F32, F64, I32, I64
 from sparsenet.temporal.graph.graph_arrays import GraphArrays
+from sparsenet.temporal.rank_measures import MISS, rank_measures
 
 
 def random_negatives(targets: I32, known: I32, rng: np.random.Generator) -> I32:
@@ -38,10 +39,10 @@ class LinkScores:
     def add_ranks(self, logits: F32, places: I64) -> None:
         """Add the rank of the target in column `places` for each link (row); ties count as the mean rank.
 
-        Targets without a column are not yet known, and rank last.
+        Targets without a column are not yet known: a miss.
         """
         n = logits.shape[1]
-        ranks, rows = np.full(len(places), n + 1.0), np.flatnonzero(places < n)
+        ranks, rows = np.full(len(places), float(MISS)), np.flatnonzero(places < n)
         right = logits[rows, places[rows]][:, None]
         ranks[rows] = 1 + (logits[rows] > right).sum(axis=1) + ((logits[rows] == right).sum(axis=1) - 1) / 2
         self.ranks.append(ranks)
@@ -57,7 +58,5 @@ class LinkScores:
             found[f"AP{suffix}"] = float(average_precision_score(labels, scores))
             found[f"AUC{suffix}"] = float(roc_auc_score(labels, scores))
         if self.ranks:
-            ranks = np.concatenate(self.ranks)
-            found["MRR"] = float(np.mean(1 / ranks))
-            found |= {f"recall@{k}": float(np.mean(ranks <= k)) for k in (1, 10)}
+            found |= rank_measures(np.concatenate(self.ranks))
         return found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce
+from sparsenet.features.logs import Kinds
 from sparsenet.kernels.types import F32, F64, I32
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.event_stream import EventStream
@@ -70,6 +71,11 @@ class LinkStream(EventStream):
         graph = GraphArrays.blank(0, shape.memory, neighbors, shape.features)
         names = NodeNames.blank(mutual=mutual)
         return cls(graph, LinkWeights.random(shape, seed), names, np.zeros(4), seed, event_columns)
+
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of the names of sources and targets."""
+        return self.names.sources.kind, self.names.targets.kind
 
     def _position(self) -> tuple[float, float]:
         return self.clock[0], self.clock[3]

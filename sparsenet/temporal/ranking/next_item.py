@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsenet.core.validation import MAX_WIDTH, boolean, choice, integer
@@ -16,6 +15,7 @@ from sparsenet.features.logs import AUTO, LogColumns
 from sparsenet.kernels.types import I64
 from sparsenet.temporal.event_log import query_names, query_times, read_questions
 from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
+from sparsenet.temporal.rank_measures import rank_measures
 from sparsenet.temporal.ranking.stream import Answers, Stream
 from sparsenet.temporal.ranking.stream_arrays import MAX_HISTORY
 from sparsenet.temporal.ranking.stream_rules import RULES, StreamRules
@@ -136,7 +136,11 @@ class NextItem(StreamModel):
         events = self._read(log, columns, sort, file)
         if not len(events):
             raise events.frame.error("holds no rows: a log has a row for each event")
-        table = ItemTable.empty() if item_features is None else ItemTable.learn(item_features, columns.item)
+        table = (
+            ItemTable.empty()
+            if item_features is None
+            else ItemTable.learn(item_features, columns.item, events.item_names.dtype.kind)
+        )
         stream = Stream.blank(
             self.history,
             self.max_users,
@@ -146,7 +150,6 @@ class NextItem(StreamModel):
             item_table=table,
             rules=self._rules,
         )
-        table.require_kind(events.item_names)
         stream.learn(events, self.refresh, ranking=False)
         return self._adopt(SavedStream(stream, events.columns, library_of(log)))
 
@@ -172,8 +175,8 @@ class NextItem(StreamModel):
     def score(self, log: Any, *, sort: bool = False, **file: Any) -> dict[str, float]:
         """Predict each event of a later log, then learn it, and measure the predictions.
 
-        Every item that the model knows is ranked, and an item that it does not know counts as ranked last. The model
-        has learnt the log afterwards, as by `update`.
+        Every item that the model knows is ranked, and an item that it does not know yet counts as missed. The model has
+        learnt the log afterwards, as by `update`.
 
         Parameters
         ----------
@@ -182,13 +185,11 @@ class NextItem(StreamModel):
         Returns
         -------
         dict
-            ``MRR``, the mean of one over the rank of the right item. ``recall@1`` and ``recall@10``, the part of the
-            events whose item is at most at this rank.
+            ``MRR``, the mean of one over the rank of the right item, 0 for a missed one. ``recall@1`` and
+            ``recall@10``, the part of the events whose item is at most at this rank.
         """
         check_is_fitted(self)
-        ranks = self._learn(log, sort, file, ranking=True)
-        recalls = {f"recall@{k}": float(np.mean(ranks <= k)) for k in (1, 10)}
-        return {"MRR": float(np.mean(1 / ranks)), **recalls}
+        return rank_measures(self._learn(log, sort, file, ranking=True))
 
     # --- answers ---
 
@@ -214,7 +215,7 @@ class NextItem(StreamModel):
         stream, k = self._stream, integer("k", k, 1, 100)
         names = query_names(users, "users")
         with stream.lock:
-            times = query_times(time, len(names), stream.arrays.clock[2])
+            times = query_times(time, len(names), stream.arrays.clock[2], self._saved.columns.are_dates)
             answers = stream.rank(names, times, k, self._threads())
         return self._frame({"user": names[answers.rows], "item": answers.names}, answers)
 
@@ -285,7 +286,9 @@ class NextItem(StreamModel):
             events = self._read(log, columns, sort, file, stream)
             if ranking and not len(events):
                 raise events.frame.error("holds no rows, so there is nothing to measure")
-            table = None if item_features is None else stream.item_table.with_more(item_features, columns.item)
+            table = None
+            if item_features is not None:
+                table = stream.item_table.with_more(item_features, columns.item, stream.items.kind)
             return stream.learn(events, self.refresh, ranking=ranking, item_table=table)
 
     def _frame(self, columns: dict[str, Any], answers: Answers) -> Any:

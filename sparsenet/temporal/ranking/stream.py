@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.data.frame_columns import as_column
-from sparsenet.kernels.types import F32, F64, I32, I64
+from sparsenet.features.logs import Kinds
+from sparsenet.kernels.types import F32, F64, I32, I64, Bools
 from sparsenet.temporal.event_log import EventLog
 from sparsenet.temporal.event_stream import EventStream
 from sparsenet.temporal.feature_columns import FeatureColumns, ItemTable
 from sparsenet.temporal.name_slots import NamedEvents, NameSlots
+from sparsenet.temporal.rank_measures import MISS
 from sparsenet.temporal.ranking.stream_arrays import ITEM_EVENT, USER_EVENT, StreamArrays
 from sparsenet.temporal.ranking.stream_rules import StreamRules
 
@@ -75,6 +77,11 @@ class Stream(EventStream):
         """Whether users and items are the same things."""
         return self.users is self.items
 
+    @property
+    def kinds(self) -> Kinds:
+        """The kinds of the names of users and items."""
+        return self.users.kind, self.items.kind
+
     def _position(self) -> tuple[float, float]:
         return self.arrays.clock[0], self.arrays.clock[2]
 
@@ -120,16 +127,16 @@ class Stream(EventStream):
     def _set_item_table(self, table: ItemTable) -> None:
         """Replace the features of all items."""
         with self.lock:
-            self.items.find(np.array(table.names[:1]))  # refuses names of another kind
             self.item_table = table
             self.arrays.item_features[: self.items.end] = table.of(self.items.names)
 
     def _learn(self, slots: I32, times: F64, features: F32, refresh: int, ranks: I64) -> None:
         users, items = np.ascontiguousarray(slots.T)
         counts = self.arrays.item_counts
-        named = slots if self.mutual else items
-        self._describe(np.unique(named[counts[named] < 0]))
-        counts[named] = np.maximum(counts[named], 0)
+        named = slots if self.mutual else slots[:, 1:]
+        new = np.unique(named[counts[named] < 0])
+        self._describe(new)
+        counts[new] = 0
         kernels.learn_stream(
             **vars(self.arrays),
             users=users,
@@ -140,6 +147,8 @@ class Stream(EventStream):
             refresh=refresh,
             out_ranks=ranks,
         )
+        if len(ranks):
+            ranks[_are_unknown(items, named, new, refresh)] = MISS
 
     def _describe(self, items: I32) -> None:
         """Set the features of new items."""
@@ -198,3 +207,12 @@ class Stream(EventStream):
         rows, ranks = np.nonzero(found >= 0)
         names = as_column([self.items.names[slot] for slot in found[rows, ranks].tolist()], "item")
         return Answers(rows, names, shares[rows, ranks], ranks + 1)
+
+
+def _are_unknown(items: I32, named: I32, new: I32, refresh: int) -> Bools:
+    """Return a mask of the events whose item is `new` and first `named` (n, any) in the same block of `refresh`."""
+    distinct, firsts = np.unique(named, return_index=True)
+    first_events = firsts[np.searchsorted(distinct, items)] // named.shape[1]
+    same_block = first_events // refresh == np.arange(len(items)) // refresh
+    unknown: Bools = np.isin(items, new) & same_block
+    return unknown
