@@ -30,6 +30,7 @@ from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
 from sparsenet.estimators.point_sources import refuse_cache_and_executor
+from sparsenet.estimators.row_predictor import RowPredictor
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import (
     as_table,
@@ -248,6 +249,11 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         points = self._features(X)
         check_cells(len(points), len(self.classes_))
         return self._fitted.member.probabilities(points, self._threads())
+
+    def predictor(self, k: int = 5) -> RowPredictor:  # type: ignore[override]  # of rows
+        """Build a `RowPredictor`, which answers as `topk` does, and which later changes to the model do not reach."""
+        check_is_fitted(self)
+        return RowPredictor(self, k=k)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one class per row, or P@1 for several; without y, by the column `target_` of X."""
