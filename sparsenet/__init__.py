@@ -110,11 +110,14 @@ _HOMES = {
 #: Public modules, imported at first use.
 _PARTS = {
     "data": "data",
+    "distributed": "distributed",
     "features": "features",
     "metrics": "metrics",
     "plots": "plots",
     "samplers": "engines.network.samplers",
     "storage": "storage",
+    "temporal": "temporal",
+    "torch": "torch",
 }
 __all__ = sorted(_HOMES)
 

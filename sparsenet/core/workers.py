@@ -73,7 +73,7 @@ class Workers:
     ) -> None:
         if hasattr(executor, "get_executor"):
             raise ValueError("executor is a Dask client: pass client.get_executor()")
-        if isinstance(executor, type) or not (hasattr(executor, "submit") or callable(executor)):
+        if not (hasattr(executor, "submit") or callable(executor)):
             raise ValueError(
                 f"executor must be a concurrent.futures.Executor or a function that makes one, got {executor!r}"
             )
@@ -108,7 +108,8 @@ class _Pool:
     def __init__(self, workers: Workers, threads: int) -> None:
         self.workers, self._threads = workers, threads
         given = workers.executor
-        self._make = None if hasattr(given, "submit") else given
+        is_made = hasattr(given, "submit") and not isinstance(given, type)
+        self._make: Callable[[], Executor] | None = None if is_made else given  # type: ignore[assignment]
         self._executor: Executor = given if self._make is None else _made(self._make)  # type: ignore[assignment]
         self._is_idle = True
         self._hosts: dict[str, Host] = {}
@@ -162,7 +163,7 @@ class _Pool:
                 "the executor broke because a worker died, and such a pool cannot go on: look for why it died, often "
                 "memory, and pass a function that makes the executor, such as executor=lambda: ProcessPoolExecutor(4)"
             ) from error
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False)
         self._executor = _made(self._make)
 
     def stop(self, unfinished: list[Future[Any]], folder: str) -> None:
@@ -186,7 +187,7 @@ class _Pool:
         if self._make is None:
             return
         processes = list((getattr(self._executor, "_processes", None) or {}).values())
-        self._executor.shutdown(wait=self._is_idle, cancel_futures=True)
+        self._executor.shutdown(wait=self._is_idle)
         if not self._is_idle:
             for process in processes:
                 process.kill()

@@ -269,6 +269,7 @@ def _labelled(model: Any, X: Any, y: Any) -> Points:
 
 
 def set_of(argument: str, labels: Iterable[Any]) -> set[Any]:
+    """Return the labels given for an argument as a set; refuse a single string."""
     try:
         if isinstance(labels, str):
             raise TypeError("a string would be split into letters")

@@ -42,7 +42,7 @@ class RowPredictor:
         self._known = frozenset(model.classes_.tolist())
 
     def __call__(self, X: Any, *, exclude: Any = None, only: Any = None) -> tuple[NDArray[Any], F32]:
-        """Return the k best classes of each row and their probabilities, (n, k) each; all arguments are as in `topk`."""
+        """Return the k best classes of each row and their probabilities, (n, k) each; arguments are as in `topk`."""
         classes, probabilities = self._model.topk(X, self.k, exclude=exclude, only=only)
         return classes, probabilities
 
