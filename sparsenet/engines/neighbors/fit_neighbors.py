@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -91,7 +91,7 @@ def fit(
     labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
     order = np.random.default_rng(seed).permutation(len(points))[: rules.sample]
     start, rest = np.sort(order[: rules.first]), np.sort(order[rules.first :])
-    n_steps = len(rules.rarities) + (3 if is_dense(points) else 1)
+    n_steps = len(rules.rarities) + (4 if is_dense(points) else 1)
     what = f"neighbors among {len(points):,} points"
     with parts_done(n_steps, what, verbose) as on_progress:
         with runner.session() as session:
@@ -118,8 +118,7 @@ def fit(
         sample = np.concatenate((start, rest))
         found, more = _or_with_centroids(found, index, sample, k, threads, by_option[by_power.value], rules)
         on_progress(1)
-        found = _in_cells(found, sample[: rules.first], k, seed, threads, rules)
-        on_progress(1)
+        found = _in_cells(found, sample[: rules.first], k, seed, threads, rules, on_progress)
         return found, decisions | more
 
 
@@ -171,13 +170,24 @@ def _or_with_centroids(
     return replace(found, power=by_power.value), {"centroids": decision, "power": by_power}
 
 
-def _in_cells(neighbors: Neighbors, sample: I64, k: int, seed: int, threads: int, rules: NeighborRules) -> Neighbors:
-    """Put dense points into cells, and scan as few of these as reach the recall on a sample."""
+def _in_cells(
+    neighbors: Neighbors,
+    sample: I64,
+    k: int,
+    seed: int,
+    threads: int,
+    rules: NeighborRules,
+    on_progress: Callable[[float], object],
+) -> Neighbors:
+    """Put dense points into cells, and scan as few of these as reach the recall on a sample: two steps of progress."""
     index = neighbors.index
     assert isinstance(index, UnitPoints)
     cells = VectorCells.build(index, index.ids, CellsConfig(seed=seed), threads=threads)
+    on_progress(1)
     queries = as_matrix(neighbors.queries(index.points.take(sample))).toarray()
-    return replace(neighbors, index=cells.calibrated(queries, min(k + 1, len(cells.ids)), rules.recall, threads))
+    cells = cells.calibrated(queries, min(k + 1, len(cells.ids)), rules.recall, threads)
+    on_progress(1)
+    return replace(neighbors, index=cells)
 
 
 def count_features(scratch: Scratch, spill: Spill) -> None:
