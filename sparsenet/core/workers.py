@@ -40,7 +40,7 @@ class Workers:
 
     Parameters
     ----------
-    executor : concurrent.futures.Executor, or function that returns one
+    executor : concurrent.futures.Executor, or function or class that makes one
         Such as a ProcessPoolExecutor, or ``client.get_executor()`` of Dask. A function is called at the start, and
         again if the pool breaks; that executor is shut down at the end.
     scratch : directory, optional

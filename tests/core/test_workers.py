@@ -83,7 +83,7 @@ def test_the_function_must_make_an_executor(scratch):
 
 
 class PlainPool(ThreadPoolExecutor):
-    """A pool that, like those of loky, cannot be told to cancel its tasks."""
+    """A pool whose `shutdown` has no `cancel_futures`, as in loky."""
 
     def shutdown(self, wait=True):
         super().shutdown(wait)
