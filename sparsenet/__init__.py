@@ -117,7 +117,6 @@ _PARTS = {
     "samplers": "engines.network.samplers",
     "storage": "storage",
     "temporal": "temporal",
-    "torch": "torch",
 }
 __all__ = sorted(_HOMES)
 

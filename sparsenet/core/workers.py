@@ -111,7 +111,7 @@ class _Pool:
         is_made = hasattr(given, "submit") and not isinstance(given, type)
         self._make: Callable[[], Executor] | None = None if is_made else given  # type: ignore[assignment]
         self._executor: Executor = given if self._make is None else _made(self._make)  # type: ignore[assignment]
-        self._is_idle = True
+        self._is_idle, self.has_run = True, False
         self._hosts: dict[str, Host] = {}
 
     def hosts(self) -> list[Host] | None:
@@ -156,12 +156,18 @@ class _Pool:
         except RuntimeError as error:
             raise RuntimeError(f"the executor takes no tasks: {error}") from error
 
+    def hint(self) -> str:
+        """Return what to look at if workers die before any has run a task."""
+        guard = 'the program may lack `if __name__ == "__main__":` around its training, which spawned processes need'
+        return "" if self.has_run else f" (no worker has run a task yet: {guard})"
+
     def renew(self, error: BaseException) -> None:
         """Replace a broken executor."""
         if self._make is None:
             raise RuntimeError(
                 "the executor broke because a worker died, and such a pool cannot go on: look for why it died, often "
                 "memory, and pass a function that makes the executor, such as executor=lambda: ProcessPoolExecutor(4)"
+                f"{self.hint()}"
             ) from error
         self._executor.shutdown(wait=False)
         self._executor = _made(self._make)
@@ -222,7 +228,7 @@ class _PoolSession:
                     tasks.send_again(at, lost)
                     workers.clear()
                     continue
-                outcome = future.result()
+                outcome, self._pool.has_run = future.result(), True
                 found[at] = outcome.value_from(_about())
                 about = outcome.about
                 workers[about.host, about.process, about.thread] = about
@@ -282,7 +288,7 @@ class _Tasks:
             among = " or of a task that ran at the same times" if others else ""
             raise RuntimeError(
                 f"the worker of {self._named(first)}{among} was lost {losses} times, the last time by {lost!r}: "
-                "a worker may have too little memory for it"
+                f"a worker may have too little memory for it{self._pool.hint()}"
             ) from lost
         if isinstance(lost, BrokenExecutor):
             self._pool.renew(lost)

@@ -122,8 +122,16 @@ def test_names_all_tasks_that_may_have_killed_their_workers(scratch):
 
 
 def test_a_broken_pool_that_was_given_names_the_fix(scratch):
-    with processes(1) as pool, pytest.raises(RuntimeError, match="pass a function that makes the executor"):
+    with processes(1) as pool, pytest.raises(RuntimeError, match=r"pass a function that makes .*lack `if __name__ =="):
         run(pool, die, [(None, 1)], scratch=scratch)
+
+
+def test_a_pool_that_has_run_tasks_needs_no_guard_around_the_program(scratch, tmp_path):
+    with (
+        processes(1) as pool,
+        pytest.raises(RuntimeError, match=r"pass a function that makes .*ProcessPoolExecutor\(4\)$"),
+    ):
+        run(pool, die, [(str(tmp_path), 1), (None, 2)], scratch=scratch)
 
 
 def test_names_an_executor_that_was_shut_down(scratch):
