@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # `as` makes them public to type checkers
     from sparsenet.estimators.predictor import Predictor as Predictor
     from sparsenet.estimators.predictor import ShortlistPredictor as ShortlistPredictor
     from sparsenet.estimators.recommender import Recommender as Recommender
+    from sparsenet.estimators.row_predictor import RowPredictor as RowPredictor
     from sparsenet.estimators.table import TableClassifier as TableClassifier
     from sparsenet.estimators.text import TextClassifier as TextClassifier
     from sparsenet.estimators.tree import TreeClassifier as TreeClassifier
@@ -81,6 +82,7 @@ _HOMES = {
     "ProgressBar": "engines.network.training.progress_bar",
     "RandomSampler": "engines.network.samplers",
     "Recommender": "estimators.recommender",
+    "RowPredictor": "estimators.row_predictor",
     "Rows": "core.rows",
     "SGD": "engines.network.optim",
     "SampledOutput": "engines.network.output",
@@ -108,11 +110,13 @@ _HOMES = {
 #: Public modules, imported at first use.
 _PARTS = {
     "data": "data",
+    "distributed": "distributed",
     "features": "features",
     "metrics": "metrics",
     "plots": "plots",
     "samplers": "engines.network.samplers",
     "storage": "storage",
+    "temporal": "temporal",
 }
 __all__ = sorted(_HOMES)
 

@@ -95,4 +95,4 @@ def parts_done(total: float, what: str, verbose: bool | None) -> Iterator[Callab
         return
     shape = "{desc} {percentage:3.0f}%|{bar}| {remaining} left"
     with bar(total=total, desc=what, delay=A_MOMENT, bar_format=shape) as drawn:
-        yield drawn.update
+        yield lambda n: drawn.update(min(n, total - drawn.n))  # sums of shares may round above the total

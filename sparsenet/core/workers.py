@@ -40,7 +40,7 @@ class Workers:
 
     Parameters
     ----------
-    executor : concurrent.futures.Executor, or function that returns one
+    executor : concurrent.futures.Executor, or function or class that makes one
         Such as a ProcessPoolExecutor, or ``client.get_executor()`` of Dask. A function is called at the start, and
         again if the pool breaks; that executor is shut down at the end.
     scratch : directory, optional
@@ -73,7 +73,7 @@ class Workers:
     ) -> None:
         if hasattr(executor, "get_executor"):
             raise ValueError("executor is a Dask client: pass client.get_executor()")
-        if isinstance(executor, type) or not (hasattr(executor, "submit") or callable(executor)):
+        if not (hasattr(executor, "submit") or callable(executor)):
             raise ValueError(
                 f"executor must be a concurrent.futures.Executor or a function that makes one, got {executor!r}"
             )
@@ -108,9 +108,10 @@ class _Pool:
     def __init__(self, workers: Workers, threads: int) -> None:
         self.workers, self._threads = workers, threads
         given = workers.executor
-        self._make = None if hasattr(given, "submit") else given
+        is_made = hasattr(given, "submit") and not isinstance(given, type)
+        self._make: Callable[[], Executor] | None = None if is_made else given  # type: ignore[assignment]
         self._executor: Executor = given if self._make is None else _made(self._make)  # type: ignore[assignment]
-        self._is_idle = True
+        self._is_idle, self.has_run = True, False
         self._hosts: dict[str, Host] = {}
 
     def hosts(self) -> list[Host] | None:
@@ -155,14 +156,20 @@ class _Pool:
         except RuntimeError as error:
             raise RuntimeError(f"the executor takes no tasks: {error}") from error
 
+    def hint(self) -> str:
+        """Return what to look at if workers die before any has run a task."""
+        guard = 'the program may lack `if __name__ == "__main__":` around its training, which spawned processes need'
+        return "" if self.has_run else f" (no worker has run a task yet: {guard})"
+
     def renew(self, error: BaseException) -> None:
         """Replace a broken executor."""
         if self._make is None:
             raise RuntimeError(
                 "the executor broke because a worker died, and such a pool cannot go on: look for why it died, often "
                 "memory, and pass a function that makes the executor, such as executor=lambda: ProcessPoolExecutor(4)"
+                f"{self.hint()}"
             ) from error
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor.shutdown(wait=False)
         self._executor = _made(self._make)
 
     def stop(self, unfinished: list[Future[Any]], folder: str) -> None:
@@ -186,7 +193,7 @@ class _Pool:
         if self._make is None:
             return
         processes = list((getattr(self._executor, "_processes", None) or {}).values())
-        self._executor.shutdown(wait=self._is_idle, cancel_futures=True)
+        self._executor.shutdown(wait=self._is_idle)
         if not self._is_idle:
             for process in processes:
                 process.kill()
@@ -221,7 +228,7 @@ class _PoolSession:
                     tasks.send_again(at, lost)
                     workers.clear()
                     continue
-                outcome = future.result()
+                outcome, self._pool.has_run = future.result(), True
                 found[at] = outcome.value_from(_about())
                 about = outcome.about
                 workers[about.host, about.process, about.thread] = about
@@ -281,7 +288,7 @@ class _Tasks:
             among = " or of a task that ran at the same times" if others else ""
             raise RuntimeError(
                 f"the worker of {self._named(first)}{among} was lost {losses} times, the last time by {lost!r}: "
-                "a worker may have too little memory for it"
+                f"a worker may have too little memory for it{self._pool.hint()}"
             ) from lost
         if isinstance(lost, BrokenExecutor):
             self._pool.renew(lost)

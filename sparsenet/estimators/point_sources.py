@@ -21,6 +21,8 @@ from sparsenet.data.point_cache import FEATURE_NAMES, stored_batches, stored_mat
 from sparsenet.data.point_file import StoredPoints, check_cache
 from sparsenet.features.targets import Target, joined_labels
 
+_IN_MEMORY, _NO_STATE = "stays in the memory of one process while a model learns", "has no checkpoints"
+_REASONS = {"cache": _IN_MEMORY, "executor": _IN_MEMORY, "checkpoint": _NO_STATE, "resume": _NO_STATE}
 #: The suffix of a NumPy array, which is mapped into memory.
 NUMPY = ".npy"
 
@@ -46,12 +48,11 @@ def training_points(
     return _with_labels(X, y, _points(X))
 
 
-def refuse_cache_and_executor(cache: Any, executor: Any, what: str, instead: str) -> None:
-    """Refuse both for data that training reads again and again in another order, and name an alternative."""
-    for name, value in (("cache", cache), ("executor", executor)):
-        if value is not None:
-            problem = f"{what} stays in the memory of one process while a model learns, so fit takes no {name}"
-            raise ValueError(f"{problem}: leave it out, or {instead}")
+def refuse_roads(what: str, instead: str, **given: Any) -> None:
+    """Refuse arguments of `fit` that a kind of data does not support, and name an alternative."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ValueError(f"{what} {_REASONS[name]}, so fit takes no {name}: leave it out, or {instead}")
 
 
 def _cached_points(X: Any, y: Any, cache: str | os.PathLike[str], verbose: bool | None) -> tuple[Any, Any]:

@@ -45,7 +45,7 @@ class Predictor:
 
     def __init__(self, model: Any, *, k: int) -> None:
         self.k = min(integer("k", k, 1), len(model.classes_))
-        self._model = _with_own_parameters(model)
+        self._model = with_own_parameters(model)
         self._scaling, self._target = model._fitted.scaling, model._fitted.target
         self._classes, self._width = model.classes_, model.n_features_in_
         self._best_one = self._model._best_one(self.k)
@@ -71,9 +71,9 @@ class Predictor:
         `indices` and `values` are the point's nonzero features. `exclude` lists labels to leave out; unknown labels are
         ignored. `only` lists the labels to choose from, which must be known.
         """
-        point, excluded = self._point(np.asarray(indices), np.asarray(values, np.float64)), _set_of("exclude", exclude)
+        point, excluded = self._point(np.asarray(indices), np.asarray(values, np.float64)), set_of("exclude", exclude)
         if only is not None:
-            given = LabelMask.of("only", _set_of("only", only), 1, self._target)
+            given = LabelMask.of("only", set_of("only", only), 1, self._target)
             labels, probabilities = self._among(point, Allowed(given, self._mask(excluded), len(self._classes)))
         elif excluded:
             labels, probabilities = self._one_without(point, excluded)
@@ -251,7 +251,7 @@ class ShortlistPredictor(Predictor):
         return labels, probabilities
 
 
-def _with_own_parameters(model: Any) -> Any:
+def with_own_parameters(model: Any) -> Any:
     """Return a copy that shares the fitted arrays, but none of the parameters."""
     own = copy.copy(model)
     for name in ("tree_", "network_"):
@@ -268,7 +268,8 @@ def _labelled(model: Any, X: Any, y: Any) -> Points:
     return points
 
 
-def _set_of(argument: str, labels: Iterable[Any]) -> set[Any]:
+def set_of(argument: str, labels: Iterable[Any]) -> set[Any]:
+    """Return the labels given for an argument as a set; refuse a single string."""
     try:
         if isinstance(labels, str):
             raise TypeError("a string would be split into letters")

@@ -17,7 +17,7 @@ from sparsenet.core.seeds import check_seed, run_seed
 from sparsenet.core.validation import boolean, choice, integer, n_jobs, optional, switch
 from sparsenet.engines.recommender.fit_recommender import FittedRecommender, RecommenderOptions, fit
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
-from sparsenet.estimators.point_sources import refuse_cache_and_executor
+from sparsenet.estimators.point_sources import refuse_roads
 from sparsenet.estimators.recommender_evaluation import (
     as_ks,
     events_of,
@@ -136,6 +136,8 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         decimal: str | None = None,
         cache: None = None,
         executor: None = None,
+        checkpoint: None = None,
+        resume: bool = False,
     ) -> Self:
         """Train on a log, which has a row for each time that a user took an item.
 
@@ -157,10 +159,11 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
             amounts count more, by the logarithm or in proportion: see ``choices_["amounts"]``.
         format, quotes, delimiter, encoding, decimal : optional
             How to read a file, as in `TableClassifier.fit`. The model reads further logs in the same way.
-        cache, executor : None
+        cache, executor, checkpoint, resume : None
             Not supported: the log stays in memory. `sparsenet.temporal.NextItem` learns from a stream of events.
         """
-        refuse_cache_and_executor(cache, executor, "a log", "use sparsenet.temporal.NextItem, which reads a stream")
+        not_taken = {"cache": cache, "executor": executor, "checkpoint": checkpoint, "resume": resume}
+        refuse_roads("a log", "use sparsenet.temporal.NextItem, which reads a stream", **not_taken)
         options, columns = self._check(), LogColumns.of(user, item, time, weight)
         rules = {"format": format, "quotes": quotes, "delimiter": delimiter, "encoding": encoding, "decimal": decimal}
         return self._train(read_log(log, columns, file_rules(self.verbose, **rules)), options, library_of(log))

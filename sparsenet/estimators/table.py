@@ -29,7 +29,8 @@ from sparsenet.engines.table.table_options import METHODS, Labelled, TableOption
 from sparsenet.engines.table.table_points import TablePoints
 from sparsenet.engines.table.training_members import MemberTraining
 from sparsenet.estimators.answers import AnswersMixin
-from sparsenet.estimators.point_sources import refuse_cache_and_executor
+from sparsenet.estimators.point_sources import refuse_roads
+from sparsenet.estimators.row_predictor import RowPredictor
 from sparsenet.estimators.saving import SavingMixin
 from sparsenet.estimators.table_input import (
     as_table,
@@ -146,6 +147,8 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         decimal: str | None = None,
         cache: None = None,
         executor: None = None,
+        checkpoint: None = None,
+        resume: bool = False,
     ) -> Self:
         """Train on the rows of a table and their classes.
 
@@ -177,10 +180,11 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
             How to read a file, as in `TextClassifier.fit`. The model reads further files in the same way.
         decimal : {".", ","}, optional
             Decimal mark of the numbers in CSV or TSV. With a comma, points may separate thousands: 1.234,5.
-        cache, executor : None
+        cache, executor, checkpoint, resume : None
             Not supported: the table stays in memory. `BlendClassifier` trains on numbers from disk, and on workers.
         """
-        refuse_cache_and_executor(cache, executor, "a table", "encode it as numbers for BlendClassifier")
+        not_taken = {"cache": cache, "executor": executor, "checkpoint": checkpoint, "resume": resume}
+        refuse_roads("a table", "encode it as numbers for BlendClassifier", **not_taken)
         options, seed = self._options(), run_seed(self.random_state)
         check_types(types)
         if len(list(callbacks)):
@@ -248,6 +252,11 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         points = self._features(X)
         check_cells(len(points), len(self.classes_))
         return self._fitted.member.probabilities(points, self._threads())
+
+    def predictor(self, k: int = 5) -> RowPredictor:  # type: ignore[override]  # of rows
+        """Build a `RowPredictor`, which answers as `topk` does, and which later changes to the model do not reach."""
+        check_is_fitted(self)
+        return RowPredictor(self, k=k)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy for one class per row, or P@1 for several; without y, by the column `target_` of X."""

@@ -25,6 +25,7 @@ from sparsenet.engines.text.compression import Compression, compress
 from sparsenet.engines.text.fit_text import FittedText, fit
 from sparsenet.engines.text.refit_text import check_grows, refit
 from sparsenet.engines.text.text_options import TextOptions
+from sparsenet.estimators.point_sources import refuse_roads
 from sparsenet.estimators.text_answering import TextAnswersMixin
 from sparsenet.features.targets import listed
 from sparsenet.features.text import table_columns
@@ -202,6 +203,8 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
         callbacks: Sequence[Any] = (),
         executor: Any = None,
         cache: str | os.PathLike[str] | None = None,
+        checkpoint: None = None,
+        resume: bool = False,
     ) -> Self:
         """Train on texts and their labels.
 
@@ -241,7 +244,11 @@ class TextClassifier(TextAnswersMixin, ClassifierMixin, BaseEstimator):  # type:
             Keeps the features of a file there, in five bytes each. Further calls with the same file and settings of
             features do not read the texts again. The model is the same. X may then also be an iterable of batches
             ``(texts, labels)``, which are written to a file without a name.
+        checkpoint, resume : None
+            Not supported: training starts from the beginning. A `cache` spares it reading the texts again.
         """
+        instead = "pass cache, which keeps the features of a file"
+        refuse_roads("a text model", instead, checkpoint=checkpoint, resume=resume)
         if len(list(callbacks)):
             raise ValueError(
                 "callbacks are for networks of points: fit make_pipeline(TextFeatures(), ExtremeClassifier()) with "

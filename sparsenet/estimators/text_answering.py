@@ -17,6 +17,7 @@ from sparsenet.engines.text.fit_text import FittedText
 from sparsenet.engines.text.word_effects import Explanation, explain
 from sparsenet.estimators.excluding import Allowed, best_allowed, best_only
 from sparsenet.estimators.fitted_html import FittedHtmlMixin
+from sparsenet.estimators.row_predictor import RowPredictor
 from sparsenet.estimators.topk_methods import TopkMixin
 from sparsenet.features.text import table_columns
 from sparsenet.features.text.inputs import check_any, check_lengths
@@ -57,6 +58,11 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
         if not isinstance(text, str):
             [text] = self._texts([text])
         return fitted.target.classes[fitted.answers.best(text)]
+
+    def predictor(self, k: int = 5) -> RowPredictor:
+        """Build a `RowPredictor`, which answers as `topk` does, and which later changes to the model do not reach."""
+        check_is_fitted(self)
+        return RowPredictor(self, k=k)
 
     def predict_proba(self, X: Any) -> F32:
         """Return calibrated probabilities, (n, n_labels); with one label per text, each row sums to one."""

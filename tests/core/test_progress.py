@@ -40,3 +40,11 @@ def test_a_given_file_gets_text_in_a_notebook_too(notebook):
     with progress.bar(file, total=2, desc="work") as drawn:
         drawn.update(2)
     assert "work" in file.getvalue()
+
+
+def test_rounding_does_not_take_a_bar_beyond_its_end(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "A_MOMENT", 0.0)
+    with progress.parts_done(0.3, "work", verbose=True) as done:
+        for _ in range(4):
+            done(0.1)  # three of these are already above 0.3; a bar beyond its end warns
+    assert "100%" in capsys.readouterr().err

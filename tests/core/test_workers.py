@@ -82,6 +82,17 @@ def test_the_function_must_make_an_executor(scratch):
         run(lambda: None, add, [(1,)], scratch=scratch)
 
 
+class PlainPool(ThreadPoolExecutor):
+    """A pool whose `shutdown` has no `cancel_futures`, as in loky."""
+
+    def shutdown(self, wait=True):
+        super().shutdown(wait)
+
+
+def test_a_class_of_executors_makes_one_with_any_shutdown(scratch):
+    assert run(PlainPool, add, [(1,), (2,)], scratch=scratch) == [46, 47]
+
+
 @pytest.mark.parametrize("place", ["missing", 5])
 def test_the_scratch_must_be_a_directory(place, pool):
     with pytest.raises(ValueError, match="scratch must be a directory that all workers share"):
@@ -111,8 +122,16 @@ def test_names_all_tasks_that_may_have_killed_their_workers(scratch):
 
 
 def test_a_broken_pool_that_was_given_names_the_fix(scratch):
-    with processes(1) as pool, pytest.raises(RuntimeError, match="pass a function that makes the executor"):
+    with processes(1) as pool, pytest.raises(RuntimeError, match=r"pass a function that makes .*lack `if __name__ =="):
         run(pool, die, [(None, 1)], scratch=scratch)
+
+
+def test_a_pool_that_has_run_tasks_needs_no_guard_around_the_program(scratch, tmp_path):
+    with (
+        processes(1) as pool,
+        pytest.raises(RuntimeError, match=r"pass a function that makes .*ProcessPoolExecutor\(4\)$"),
+    ):
+        run(pool, die, [(str(tmp_path), 1), (None, 2)], scratch=scratch)
 
 
 def test_names_an_executor_that_was_shut_down(scratch):
@@ -173,7 +192,6 @@ class DaskClient:
     ("executor", "settings", "message"),
     [
         (4, {}, "executor must be a concurrent.futures.Executor or a function"),
-        (ThreadPoolExecutor, {}, "executor must be"),
         (DaskClient(), {}, r"pass client.get_executor\(\)"),
         (processes, {"scratch": "/nowhere"}, "scratch must be a directory"),
         (processes, {"timeout": 0}, "timeout must be a number in"),

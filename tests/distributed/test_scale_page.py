@@ -15,8 +15,8 @@ def shown(language):
     return [text for own, text in FENCE.findall(PAGE) if own == language]
 
 
-COMPOSE, MANIFEST = shown("yaml")
-KINDS = list(yaml.safe_load_all(MANIFEST))
+COMPOSE, CLUSTER, TRAINING = shown("yaml")
+KINDS = [*yaml.safe_load_all(CLUSTER), *yaml.safe_load_all(TRAINING)]
 
 
 def of_kind(kind):
@@ -45,6 +45,11 @@ def test_pods_of_the_manifest_are_selected_and_have_their_volumes():
         for container in pod["spec"]["containers"]:
             assert {mount["name"] for mount in container.get("volumeMounts", [])} <= set(claims)
             assert all(isinstance(word, str) for word in container["command"])
+
+
+def test_the_job_waits_in_a_file_of_its_own_until_data_is_on_the_volume():
+    assert "kind: Job" not in CLUSTER
+    assert [each["kind"] for each in yaml.safe_load_all(TRAINING)] == ["Job"]
 
 
 def test_workers_are_started_in_the_same_way():

@@ -61,4 +61,5 @@ def check_parts_fit(
     limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
     problem = announce(needed, limit, is_given=memory_limit is not None, shown=shown)
     if problem is not None:
-        raise MemoryError(f"{problem}: use fewer points or features")
+        raised = "" if memory_limit is None else "raise memory_limit, or "
+        raise MemoryError(f"{problem}: {raised}use fewer points or features")

@@ -164,7 +164,8 @@ def fit_and_measure(
         spill = fit_neighbors.spill_of(points[0], spill)
         next_to_tree: dict[str, Any] = {"held": held | bytes_of_parts(tree, None, points), "beam": 0, "spill": spill}
         check_parts_fit(points, k=k, memory_limit=limit, shown=alone, **next_to_tree)
-        learnt, choices = fit_neighbors.fit(*points, k, seed=seed, threads=threads, runner=runner, spill=spill)
+        how_neighbors: dict[str, Any] = {"seed": seed, "threads": threads, "runner": runner, "spill": spill}
+        learnt, choices = fit_neighbors.fit(*points, k, verbose=verbose, **how_neighbors)
         neighbors = rounded_neighbors(learnt, spill)
         del learnt
     pass_seconds = time.perf_counter() - started
@@ -265,7 +266,7 @@ def _unbiased(
         fitted = replace(fitted, network=round_network(network))
     held = {"first tree" if part == "tree" else part: size for part, size in held.items()}
     held |= {"networks": _bytes_of(final, fitted.network)}
-    return replace(fitted, tree=fit_tree.fit(rest, options.rules, verbose=False, held=held, **of_tree))
+    return replace(fitted, tree=fit_tree.fit(rest, options.rules, verbose=options.verbose, held=held, **of_tree))
 
 
 def _bytes_of(*networks: FittedNetwork | None) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sparsenet.core.machine import release_memory
+from sparsenet.core.progress import parts_done
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix
 from sparsenet.core.scratch import Scratch, get_rows, put_rows, take_rows
@@ -78,39 +79,47 @@ def fit(
     rules: NeighborRules = RULES,
     runner: TaskRunner = HERE,
     spill: Spill | None = None,
+    verbose: bool | None = False,
 ) -> tuple[Neighbors, dict[str, Decision]]:
     """Index the points; choose `rarity` and `power` by the leave-one-out nDCG of k neighbors on a sample.
 
     Return the neighbors and the decisions. Tasks of `runner` compare the options. `spill` allocates the posting lists:
     by default `spill_of` the points. Workers use files of the scratch folder if `spill` has files or lists are long.
+    `verbose` shows a progress bar.
     """
     spill = spill_of(points, spill)
     labels = Rows(labels.indptr, labels.indices, np.ones_like(labels.data), labels.width)
     order = np.random.default_rng(seed).permutation(len(points))[: rules.sample]
     start, rest = np.sort(order[: rules.first]), np.sort(order[rules.first :])
-    with runner.session() as session:
-        for name, rows in (("points", points), ("labels", labels)):
-            put_rows(session.scratch, name, rows)
-        for name, sample in (("start", start), ("rest", rest)):
-            session.scratch.put(name, sample)
-            put_rows(session.scratch, f"{name}-points", points.take(sample))
-        session.run(count_features, [(spill,)])
-        tasks = [(rarity, k, runner.task_threads(threads), rules, spill) for rarity in rules.rarities]
-        near, scores = zip(*session.run(measure_rarity, tasks), strict=True)
-        by_option = dict(zip(rules.rarities, scores, strict=True))
-        by_rarity = _best(by_option, rules)
-        at = rules.rarities.index(by_rarity.value)
-        [by_option] = session.run(measure_powers, [(*tasks[at], near[at])])
-        (weights,) = session.scratch.take("weights")
-        index = UnitPoints(points, weights) if is_dense(points) else take_rows(session.scratch, "index")
-    by_power = _best(by_option, rules)
-    found = Neighbors(index, labels, weights, by_rarity.value, by_power.value)
-    decisions = {"rarity": by_rarity, "power": by_power}
-    if not isinstance(index, UnitPoints):
-        return found, decisions
-    sample = np.concatenate((start, rest))
-    found, more = _or_with_centroids(found, index, sample, k, threads, by_option[by_power.value], rules)
-    return _in_cells(found, sample[: rules.first], k, seed, threads, rules), decisions | more
+    n_steps = len(rules.rarities) + (4 if is_dense(points) else 1)
+    what = f"neighbors among {len(points):,} points"
+    with parts_done(n_steps, what, verbose) as on_progress:
+        with runner.session() as session:
+            for name, rows in (("points", points), ("labels", labels)):
+                put_rows(session.scratch, name, rows)
+            for name, sample in (("start", start), ("rest", rest)):
+                session.scratch.put(name, sample)
+                put_rows(session.scratch, f"{name}-points", points.take(sample))
+            session.run(count_features, [(spill,)])
+            tasks = [(rarity, k, runner.task_threads(threads), rules, spill) for rarity in rules.rarities]
+            near, scores = zip(*session.run(measure_rarity, tasks, lambda at, found: on_progress(1)), strict=True)
+            by_option = dict(zip(rules.rarities, scores, strict=True))
+            by_rarity = _best(by_option, rules)
+            at = rules.rarities.index(by_rarity.value)
+            [by_option] = session.run(measure_powers, [(*tasks[at], near[at])])
+            on_progress(1)
+            (weights,) = session.scratch.take("weights")
+            index = UnitPoints(points, weights) if is_dense(points) else take_rows(session.scratch, "index")
+        by_power = _best(by_option, rules)
+        found = Neighbors(index, labels, weights, by_rarity.value, by_power.value)
+        decisions = {"rarity": by_rarity, "power": by_power}
+        if not isinstance(index, UnitPoints):
+            return found, decisions
+        sample = np.concatenate((start, rest))
+        found, more = _or_with_centroids(found, index, sample, k, threads, by_option[by_power.value], rules)
+        on_progress(1)
+        found = _in_cells(found, sample[: rules.first], k, seed, threads, rules, on_progress)
+        return found, decisions | more
 
 
 def spill_of(points: RowSource, given: Spill | None = None) -> Spill:
@@ -161,13 +170,24 @@ def _or_with_centroids(
     return replace(found, power=by_power.value), {"centroids": decision, "power": by_power}
 
 
-def _in_cells(neighbors: Neighbors, sample: I64, k: int, seed: int, threads: int, rules: NeighborRules) -> Neighbors:
-    """Put dense points into cells, and scan as few of these as reach the recall on a sample."""
+def _in_cells(
+    neighbors: Neighbors,
+    sample: I64,
+    k: int,
+    seed: int,
+    threads: int,
+    rules: NeighborRules,
+    on_progress: Callable[[float], object],
+) -> Neighbors:
+    """Put dense points into cells, and scan as few of these as reach the recall on a sample: two steps of progress."""
     index = neighbors.index
     assert isinstance(index, UnitPoints)
     cells = VectorCells.build(index, index.ids, CellsConfig(seed=seed), threads=threads)
+    on_progress(1)
     queries = as_matrix(neighbors.queries(index.points.take(sample))).toarray()
-    return replace(neighbors, index=cells.calibrated(queries, min(k + 1, len(cells.ids)), rules.recall, threads))
+    cells = cells.calibrated(queries, min(k + 1, len(cells.ids)), rules.recall, threads)
+    on_progress(1)
+    return replace(neighbors, index=cells)
 
 
 def count_features(scratch: Scratch, spill: Spill) -> None:

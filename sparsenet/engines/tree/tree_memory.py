@@ -182,7 +182,8 @@ class TreeMemory:
             self._announced[is_own] = total
         problem = announce(needed, limit, is_given=self.is_given, shown=shown)
         if problem is not None:
-            raise MemoryError(f"{problem}: raise memory_limit, lower beam or use fewer points")
+            raised = "raise memory_limit, " if self.is_given else ""
+            raise MemoryError(f"{problem}: {raised}lower beam or use fewer points")
 
 
 def _bytes_of(levels: list[Level]) -> int:

@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from sparsenet import BlendClassifier, ExtremeClassifier, ModelError, Rows
+from sparsenet.core import progress
 from sparsenet.core.rows import transpose
 from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit, peak_memory
 from sparsenet.engines.neighbors.neighbors import Neighbors
@@ -49,6 +50,16 @@ def test_points_with_half_of_all_values_are_dense(there, expected):
     found = fit(points, labels, 3, seed=0, threads=1)[0]
     assert (found.cells is not None) == expected
     assert (found.postings is None) == expected
+
+
+@pytest.mark.parametrize("share", [1.0, 0.1], ids=["dense", "sparse"])
+def test_shows_progress_to_the_end(share, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "A_MOMENT", 0.0)
+    points = rows(TABLE[:200] * (RNG.random((200, 24)) < share))
+    labels = Rows.of(sparse.csr_array(np.eye(2, dtype=np.float32)[np.arange(200) % 2]))
+    fit(points, labels, 3, seed=0, threads=1, verbose=True)
+    last = capsys.readouterr().err.split("\r")[-1]
+    assert last.startswith("neighbors among 200 points 100%")
 
 
 @pytest.mark.parametrize("shift", [0, 5])

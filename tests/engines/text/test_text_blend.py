@@ -227,7 +227,11 @@ def test_interrupt_keeps_the_model_before(model, monkeypatch):
         ({}, ["", " "] * 10, ["a", "b"] * 10, "nothing that a blend could learn from"),
         ({"word_ngrams": "all"}, *planted(50), "word_ngrams must be 'auto'"),
         ({}, [], [], "X holds no texts|y "),
-        ({"memory_limit": "1kB"}, *planted(600), "the limit is 1.0 kB: use fewer points or features"),
+        (
+            {"memory_limit": "1kB"},
+            *planted(600),
+            "1.0 kB: raise memory_limit, or use fewer points or features",
+        ),
     ],
 )
 def test_rejects_what_it_cannot_train(parameters, texts, labels, message):
