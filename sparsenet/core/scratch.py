@@ -53,8 +53,8 @@ class Scratch(Protocol):
     def get_source(self, name: str) -> RowSource:
         """Return the rows, in memory or on disk, that were kept under a name."""
 
-    def take(self, name: str) -> tuple[NDArray[Any], ...]:
-        """Return the arrays of a name to keep, and forget the name."""
+    def take(self, name: str, *, mapped: bool = False) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name; files are copied unless they may stay `mapped`."""
 
     def drop(self, prefix: str) -> None:
         """Forget all names that begin with `prefix`."""
@@ -89,7 +89,7 @@ class MemoryScratch:
         """Return the rows, in memory or on disk, that were kept under a name."""
         return self._on_disk[name] if name in self._on_disk else _rows_of(*self._held[name])
 
-    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+    def take(self, name: str, *, mapped: bool = False) -> tuple[NDArray[Any], ...]:
         """Return the arrays of a name to keep, and forget the name."""
         return self._held.pop(name)
 
@@ -168,9 +168,9 @@ class FolderScratch:
         """Return the rows that were kept under a name; a file holds them as arrays."""
         return _rows_of(*self.get(name))
 
-    def take(self, name: str) -> tuple[NDArray[Any], ...]:
-        """Return copies of the arrays of a file, and delete the file."""
-        found = tuple(array.copy() for array in self.get(name))
+    def take(self, name: str, *, mapped: bool = False) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a file, copied unless they may stay `mapped`, and delete the file."""
+        found = self.get(name) if mapped else tuple(array.copy() for array in self.get(name))
         self._delete(Path(self.folder, name))
         return found
 
@@ -224,9 +224,7 @@ def get_rows(scratch: Scratch, name: str) -> Rows:
 
 def take_rows(scratch: Scratch, name: str) -> Rows:
     """Return the rows of a name to keep, and forget the name; rows in a file stay mapped."""
-    rows = get_rows(scratch, name)
-    scratch.drop(name)
-    return rows
+    return _rows_of(*scratch.take(name, mapped=True))
 
 
 def _rows_of(indptr: Any, indices: Any, data: Any, width: Any) -> Rows:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sparsenet import Rows
-from sparsenet.core.scratch import FolderScratch, MemoryScratch, get_rows, put_rows
+from sparsenet.core.scratch import FolderScratch, MemoryScratch, get_rows, put_rows, take_rows
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -48,6 +48,16 @@ def test_takes_one_name_alone(scratch):
     assert len(scratch.get("ab")[0]) == 3
     with pytest.raises((KeyError, FileNotFoundError)):
         scratch.get("a")
+
+
+def test_takes_the_rows_of_one_name_alone(scratch):
+    rows = Rows(np.array([0, 1]), np.array([4], np.int32), np.array([2], np.float32), 9)
+    for name in ("index", "index.2"):
+        put_rows(scratch, name, rows)
+    np.testing.assert_array_equal(take_rows(scratch, "index").indices, rows.indices)
+    np.testing.assert_array_equal(get_rows(scratch, "index.2").data, rows.data)
+    with pytest.raises((KeyError, FileNotFoundError)):
+        get_rows(scratch, "index")
 
 
 def test_files_of_two_folders_do_not_mix(tmp_path):
