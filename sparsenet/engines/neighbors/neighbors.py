@@ -142,10 +142,6 @@ class Neighbors:
         kernels.shortlist(*_arrays(weights), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
 
-    def leave_one_out_weights(self, points: RowSource, sample: I64, k: int, threads: int) -> Rows:
-        """Compute `vote_weights` for a sample of the training points, each without itself."""
-        return self.weigh_votes(*self.nearest_others(points.take(sample), sample, k, threads), self.power)
-
     def nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
         k_found = k + 1 + (k if self.n_centroids else 0)
