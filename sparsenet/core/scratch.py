@@ -265,8 +265,7 @@ def _read(path: Path) -> tuple[NDArray[Any], ...]:
         return _read(path)
     begin = _LENGTH.size + length
     return tuple(
-        np.frombuffer(mapped, dtype, math.prod(shape), begin + offset).reshape(shape)
-        for dtype, shape, offset in header
+        np.frombuffer(mapped, dtype, math.prod(shape), begin + offset).reshape(shape) for dtype, shape, offset in header
     )
 
 

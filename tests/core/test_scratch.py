@@ -92,7 +92,9 @@ def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
-        with pytest.raises(OSError, match=f"File too large: some .* the scratch folder {tmp_path}; name another folder"):
+        with pytest.raises(
+            OSError, match=f"File too large: some .* the scratch folder {tmp_path}; name another folder"
+        ):
             FolderScratch(str(tmp_path)).put("some", np.zeros(1000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

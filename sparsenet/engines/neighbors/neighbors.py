@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.core.memory import arrays_of, release_pages
 from sparsenet.core.ranked import best_first
-from sparsenet.core.rows import Rows, RowSource, as_matrix
+from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays

@@ -246,8 +246,8 @@ def _scouted(
 ) -> tuple[NetworkOptions, scouting.Pilot | None, Mapping[str, int]]:
     """Make a pilot run if it may decide anything or is wanted.
 
-    Return the options by it, the pilot if training goes on from it, and the bytes held then. `given` are the options
-    before those of a resumed run.
+    Return the options by it, the pilot if training goes on from it, and the bytes held then. `given` has the options
+    of the caller, `options` also the sizes of a resumed run.
     """
     may_go_on = sizing.may_follow_pilot(options, given, len(split.train[0]))
     if not may_go_on and on_pilot is None:
