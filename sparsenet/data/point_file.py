@@ -267,6 +267,8 @@ class StoredPoints:
         rows, n_bytes, value_bytes, self._checksums = blocks.T
         if rows.sum() != len(self.sizes) or len(long_gaps) != len(self.sizes):
             raise ValueError
+        if not ((long_gaps >= 0) & (long_gaps <= self.sizes)).all():  # kernels write as many entries as there are sizes
+            raise ValueError
         self._block_ends = np.cumsum(rows)
         self._value_bytes = np.repeat(value_bytes.astype(np.uint8), rows)
         record_bytes = (2 + self._value_bytes.astype(np.int64)) * self.sizes + 2 * long_gaps.astype(np.int64)

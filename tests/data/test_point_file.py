@@ -236,6 +236,15 @@ def test_a_description_that_is_no_json_object_is_refused(text: bytes, tmp_path: 
         StoredPoints(path)
 
 
+def test_forged_sizes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point_file, "_smallest", lambda numbers: numbers)
+    with PointWriter(tmp_path / "a.points") as writer:
+        writer.append(sparse.csr_array(np.eye(2)))
+        writer._rows = [(np.array([5, -3], np.int32), np.zeros(2, np.int32))]  # as many bytes as the two rows
+        with pytest.raises(DataError, match="damaged or was cut short"):
+            writer.finish(2)
+
+
 def _replace_description(path: Path, text: bytes) -> None:
     data, last = path.read_bytes(), point_file._LAST
     offset, _, _, end = last.unpack(data[-last.size :])
