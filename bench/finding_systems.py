@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bench.finding_sets import Problem
+from bench.finding_tables import TableIndex
 from sparsenet.index.cells import CellIndex, CellsConfig, VectorCells
 from sparsenet.index.exact import exact_topk
 from sparsenet.index.hashing import LSHConfig
-from sparsenet.index.hashing.table_index import TableIndex
 from sparsenet.kernels.types import F32, I32, I64
 
 #: Edges of a node in the graphs, and the effort that builds them; the defaults of hnswlib are 16 and 200.

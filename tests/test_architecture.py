@@ -146,6 +146,18 @@ def test_every_package_has_its_place() -> None:
     assert {path.name for path in PACKAGE.glob("*.py")} == ENTRY_POINTS
 
 
+@pytest.mark.parametrize("module", EXPORTS)
+def test_packages_have_the_names_in_all(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text())
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    if "__getattr__" in functions:
+        pytest.skip("imports names at first use")
+    values = [
+        each.value for each in tree.body if isinstance(each, ast.Assign) and ast.unparse(each).startswith("__all__")
+    ]
+    assert {name for value in values for name in ast.literal_eval(value)} <= EXPORTS[module].keys() | functions
+
+
 def test_file_names_are_unique() -> None:
     names = Counter(path.name for path in SOURCES if path.name not in ENTRY_POINTS)
     assert [name for name, count in names.items() if count > 1] == []

@@ -55,23 +55,25 @@ def own_bytes(rows: Sequence[RowSource], shared: Sequence[NDArray[Any]] = ()) ->
 def bytes_in_memory(arrays: Iterable[NDArray[Any]]) -> int:
     """Return the bytes of distinct arrays, without those in files, which the system can write out."""
     distinct = {id(array): array for array in arrays}
-    return sum(array.nbytes for array in distinct.values() if not _is_mapped(array))
+    return sum(array.nbytes for array in distinct.values() if _mapping_of(array) is None)
 
 
-def _is_mapped(array: Any) -> bool:
-    while array is not None and not isinstance(array, np.memmap):
-        array = getattr(array, "base", None)
-    return array is not None
+def _mapping_of(array: Any) -> mmap.mmap | None:
+    """Return the mapped file that holds an array; None if it is in memory."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
+    return array
 
 
 def release_pages(array: Any) -> None:
     """Give pages of a read-only mapping back to the system, so that a mapped matrix does not fill memory."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return
-        array = array.base
-    if isinstance(array, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        array.madvise(mmap.MADV_DONTNEED)
+    mapping = _mapping_of(array)
+    if mapping is None or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    with memoryview(mapping) as view:
+        is_read_only = view.readonly
+    if is_read_only:
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def announce(needed: Mapping[str, int], limit: int, *, is_given: bool, shown: bool, even: str = "") -> str | None:

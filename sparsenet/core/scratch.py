@@ -10,8 +10,8 @@ import os
 import resource
 import struct
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.disk_errors import disk_errors
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource
 
 #: Arrays begin at multiples of this many bytes.
@@ -29,6 +30,8 @@ _LENGTH = struct.Struct("<Q")
 #: The files that this process has mapped, by folder and name, and the folders and first words of their names.
 _mapped: dict[tuple[str, str], tuple[NDArray[Any], ...]] = {}
 _groups: set[tuple[str, str]] = set()
+#: What tasks of this process made of the files, by folder and key.
+_made: dict[tuple[str, Hashable], Any] = {}
 
 
 class Scratch(Protocol):
@@ -50,11 +53,14 @@ class Scratch(Protocol):
     def get_source(self, name: str) -> RowSource:
         """Return the rows, in memory or on disk, that were kept under a name."""
 
-    def take(self, name: str) -> tuple[NDArray[Any], ...]:
-        """Return the arrays of a name to keep, and forget the name."""
+    def take(self, name: str, *, mapped: bool = False) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a name to keep, and forget the name; files are copied unless they may stay `mapped`."""
 
     def drop(self, prefix: str) -> None:
         """Forget all names that begin with `prefix`."""
+
+    def made(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` makes of the arrays, which later tasks of this process find under the key."""
 
 
 class MemoryScratch:
@@ -65,6 +71,7 @@ class MemoryScratch:
     def __init__(self) -> None:
         self._held: dict[str, tuple[NDArray[Any], ...]] = {}
         self._on_disk: dict[str, RowSource] = {}
+        self._made: dict[Hashable, Any] = {}
 
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Keep the arrays under a name."""
@@ -82,7 +89,7 @@ class MemoryScratch:
         """Return the rows, in memory or on disk, that were kept under a name."""
         return self._on_disk[name] if name in self._on_disk else _rows_of(*self._held[name])
 
-    def take(self, name: str) -> tuple[NDArray[Any], ...]:
+    def take(self, name: str, *, mapped: bool = False) -> tuple[NDArray[Any], ...]:
         """Return the arrays of a name to keep, and forget the name."""
         return self._held.pop(name)
 
@@ -91,6 +98,10 @@ class MemoryScratch:
         for held in (self._held, self._on_disk):
             for name in [name for name in held if name.startswith(prefix)]:
                 del held[name]
+
+    def made(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` makes of the arrays, which later tasks of this process find under the key."""
+        return _found_or_made(self._made, key, make)
 
 
 @dataclass(frozen=True)
@@ -109,10 +120,8 @@ class FolderScratch:
     def put(self, name: str, *arrays: NDArray[Any]) -> None:
         """Write the arrays to a file."""
         arrays = tuple(np.ascontiguousarray(array) for array in arrays)
-        with self._named(name) as file:
-            for array, place in zip(arrays, _lay_out(file, [(a.dtype, a.shape) for a in arrays]), strict=True):
-                file.seek(place)
-                file.write(array.reshape(-1).view(np.uint8).data)
+        with self._named(name) as file, self._naming_errors(name):
+            _write(file, _lay_out(file, [(array.dtype, array.shape) for array in arrays]), arrays)
 
     def put_source(self, name: str, rows: RowSource) -> None:
         """Write rows on disk to a file as arrays, one block after the other."""
@@ -120,14 +129,12 @@ class FolderScratch:
         n, width = (int(indptr[-1]),), np.array([rows.width])
         types = [(indptr.dtype, indptr.shape), (np.dtype(np.int32), n), (np.dtype(np.float32), n), (width.dtype, (1,))]
         with self._named(name) as file:
-            places = _lay_out(file, types)
-            for place, array in ((places[0], indptr), (places[3], width)):
-                file.seek(place)
-                file.write(array.data)
+            with self._naming_errors(name):
+                places = _lay_out(file, types)
+                _write(file, [places[0], places[3]], [indptr, width])
             for block in rows.blocks(POINTS_AT_A_TIME):
-                for place, array in ((places[1], block.indices), (places[2], block.data)):
-                    file.seek(place + 4 * done)
-                    file.write(array.data)
+                with self._naming_errors(name):
+                    _write(file, [place + 4 * done for place in places[1:3]], [block.indices, block.data])
                 done += len(block.indices)
 
     @contextmanager
@@ -138,7 +145,12 @@ class FolderScratch:
         # The folder may have gone with a run that ended: then opening fails, and nothing is left behind.
         with unfinished.open("wb") as file:
             yield file
+            with self._naming_errors(name):
+                file.flush()
         unfinished.replace(path)
+
+    def _naming_errors(self, name: str) -> AbstractContextManager[None]:
+        return disk_errors(name, f"the scratch folder {self.folder}")
 
     def get(self, name: str) -> tuple[NDArray[Any], ...]:
         """Map the arrays of a file into memory, read-only."""
@@ -156,9 +168,9 @@ class FolderScratch:
         """Return the rows that were kept under a name; a file holds them as arrays."""
         return _rows_of(*self.get(name))
 
-    def take(self, name: str) -> tuple[NDArray[Any], ...]:
-        """Return copies of the arrays of a file, and delete the file."""
-        found = tuple(array.copy() for array in self.get(name))
+    def take(self, name: str, *, mapped: bool = False) -> tuple[NDArray[Any], ...]:
+        """Return the arrays of a file, copied unless they may stay `mapped`, and delete the file."""
+        found = self.get(name) if mapped else tuple(array.copy() for array in self.get(name))
         self._delete(Path(self.folder, name))
         return found
 
@@ -167,16 +179,31 @@ class FolderScratch:
         for path in Path(self.folder).glob(f"{prefix}*"):
             self._delete(path)
 
+    def made(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` makes of the files, which later tasks of this process find under the key.
+
+        It is forgotten with the folder.
+        """
+        return _found_or_made(_made, (self.folder, key), make)
+
     def _delete(self, path: Path) -> None:
         _mapped.pop((self.folder, path.name), None)
         path.unlink(missing_ok=True)
 
 
+def _found_or_made(known: dict[Any, Any], key: Hashable, make: Callable[[], Any]) -> Any:
+    found = known.get(key)
+    if found is None:
+        found = known[key] = make()
+    return found
+
+
 def unmap_deleted() -> None:
-    """Free the space of files that the driver has deleted."""
-    for key in list(_mapped):
-        if not Path(*key).exists():
-            _mapped.pop(key, None)
+    """Free the space of files that the driver has deleted, and forget what was made of deleted folders."""
+    for file in [file for file in list(_mapped) if not Path(*file).exists()]:
+        _mapped.pop(file, None)
+    for made in [made for made in list(_made) if not Path(made[0]).exists()]:
+        _made.pop(made, None)
     for group in [group for group in list(_groups) if not Path(group[0]).exists()]:
         _groups.discard(group)
 
@@ -197,9 +224,7 @@ def get_rows(scratch: Scratch, name: str) -> Rows:
 
 def take_rows(scratch: Scratch, name: str) -> Rows:
     """Return the rows of a name to keep, and forget the name; rows in a file stay mapped."""
-    rows = get_rows(scratch, name)
-    scratch.drop(name)
-    return rows
+    return _rows_of(*scratch.take(name, mapped=True))
 
 
 def _rows_of(indptr: Any, indices: Any, data: Any, width: Any) -> Rows:
@@ -218,6 +243,13 @@ def _lay_out(file: BinaryIO, types: Sequence[tuple[np.dtype[Any], tuple[int, ...
     return [begin + end for end in ends[:-1]]
 
 
+def _write(file: BinaryIO, places: Sequence[int], arrays: Sequence[NDArray[Any]]) -> None:
+    """Write arrays to these places."""
+    for place, array in zip(places, arrays, strict=True):
+        file.seek(place)
+        file.write(array.reshape(-1).view(np.uint8).data)
+
+
 def _read(path: Path) -> tuple[NDArray[Any], ...]:
     try:
         with path.open("rb") as file:
@@ -233,8 +265,7 @@ def _read(path: Path) -> tuple[NDArray[Any], ...]:
         return _read(path)
     begin = _LENGTH.size + length
     return tuple(
-        np.frombuffer(mapped, dtype, int(np.prod(shape)), begin + offset).reshape(shape)
-        for dtype, shape, offset in header
+        np.frombuffer(mapped, dtype, math.prod(shape), begin + offset).reshape(shape) for dtype, shape, offset in header
     )
 
 

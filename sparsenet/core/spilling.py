@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from typing import IO, Any, Literal, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from sparsenet.core.disk_errors import remedy
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import RowSource
@@ -131,12 +131,6 @@ class SpillingArray:
         with self._spill.naming_errors(self._size * self._dtype.itemsize), self._file as file:
             file.flush()
             return _mapped(file, self._dtype, self._size, "r")
-
-
-def remedy(error: OSError) -> str:
-    """Return what helps if a folder cannot be written, for the end of a message."""
-    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return "make room there, or name another folder" if is_full else "name another folder"
 
 
 def _allocate(file: IO[bytes], n_bytes: int) -> None:

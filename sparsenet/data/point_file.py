@@ -15,7 +15,7 @@ import struct
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.core.spilling import remedy
+from sparsenet.core.disk_errors import disk_errors
 from sparsenet.core.validation import MAX_WIDTH
 from sparsenet.data.dataset import csr
 from sparsenet.data.errors import DataError
@@ -61,13 +61,13 @@ class PointWriter:
 
     def __init__(self, path: Path, *, temporary: bool = False) -> None:
         self.path, self._part = path, None if temporary else path.with_name(path.name + ".part")
-        with self._naming_errors():
+        with cache_errors(self.path):
             cache_folder(path.parent)
             self._file = self._unnamed() if self._part is None else self._locked(self._part)
             self._file.write(START)
         self._rows: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._blocks: list[tuple[int, int, int, int]] = []
-        self.n_nonzero, self.lowest, self.crc, self._is_done = 0, 0.0, 0, False
+        self._n_nonzero, self._lowest, self._crc, self._is_done = 0, 0.0, 0, False
 
     def _unnamed(self) -> IO[bytes]:
         return tempfile.TemporaryFile(dir=self.path.parent)  # closed by __exit__
@@ -117,14 +117,14 @@ class PointWriter:
         kernels.encode_rows(indptr, np.ascontiguousarray(indices, np.int32), values, value_bytes, out, ends)
         record, sizes = out[: ends[-1]].data, np.diff(indptr)
         checksum = zlib.crc32(record)
-        with self._naming_errors():
+        with cache_errors(self.path):
             self._file.write(record)
         long_gaps = (np.diff(ends) - (2 + value_bytes) * sizes) // 2
         self._rows.append((sizes.astype(np.int32), long_gaps.astype(np.int32)))
         self._blocks.append((len(sizes), len(record), value_bytes, checksum))
-        self.n_nonzero += int(np.count_nonzero(values))
-        self.lowest = min(self.lowest, float(values.min(initial=0)))
-        self.crc = zlib.crc32(checksum.to_bytes(4, "little"), self.crc)
+        self._n_nonzero += int(np.count_nonzero(values))
+        self._lowest = min(self._lowest, float(values.min(initial=0)))
+        self._crc = zlib.crc32(checksum.to_bytes(4, "little"), self._crc)
 
     def finish(
         self,
@@ -144,13 +144,13 @@ class PointWriter:
         description: dict[str, Any] = {
             "width": width,
             "is_dense": is_dense,
-            "n_nonzero": self.n_nonzero,
-            "lowest": self.lowest,
-            "checksum": self.crc,
+            "n_nonzero": self._n_nonzero,
+            "lowest": self._lowest,
+            "checksum": self._crc,
             "about": dict(about or {}),
             "tables": {},
         }
-        with self._naming_errors():
+        with cache_errors(self.path):
             for name, table in tables.items():
                 place = {"offset": self._file.tell(), "dtype": table.dtype.str, "n": table.size}
                 self._file.write(np.ascontiguousarray(table).data)
@@ -164,9 +164,6 @@ class PointWriter:
         self._is_done = True
         return StoredPoints(self.path, os.dup(self._file.fileno()))  # another process may replace the name
 
-    def _naming_errors(self) -> DiskErrors:
-        return DiskErrors(self.path)
-
 
 def _is_named(file: IO[bytes], path: Path) -> bool:
     """Return whether the name still belongs to the open file."""
@@ -176,20 +173,9 @@ def _is_named(file: IO[bytes], path: Path) -> bool:
         return False
 
 
-class DiskErrors:
-    """Add the folder and the remedy to disk errors."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, OSError) and error.errno is not None:
-            reason = os.strerror(error.errno)
-            problem = f"{reason}: {self._path.name} was being written to the cache folder {self._path.parent}"
-            raise OSError(error.errno, f"{problem}; {remedy(error)}") from error
+def cache_errors(path: Path) -> AbstractContextManager[None]:
+    """Add the folder of a cache and the remedy to errors of writing a file there."""
+    return disk_errors(path.name, f"the cache folder {path.parent}")
 
 
 def _value_bytes(values: F64) -> int:
@@ -231,8 +217,8 @@ class StoredPoints:
     def __init__(self, path: str | os.PathLike[str], descriptor: int | None = None) -> None:
         self.path = os.fspath(path)
         self._file = os.open(path, os.O_RDONLY) if descriptor is None else descriptor
-        description = self._description()
         try:
+            description = self._description()
             tables = {name: self._table(**place) for name, place in description["tables"].items()}
             self.is_dense, self.about = bool(description["is_dense"]), dict(description["about"])
             self.n_nonzero, self.lowest = int(description["n_nonzero"]), float(description["lowest"])
@@ -280,6 +266,8 @@ class StoredPoints:
     def _place_rows(self, long_gaps: NDArray[Any], blocks: I64) -> None:
         rows, n_bytes, value_bytes, self._checksums = blocks.T
         if rows.sum() != len(self.sizes) or len(long_gaps) != len(self.sizes):
+            raise ValueError
+        if not ((long_gaps >= 0) & (long_gaps <= self.sizes)).all():  # kernels write as many entries as there are sizes
             raise ValueError
         self._block_ends = np.cumsum(rows)
         self._value_bytes = np.repeat(value_bytes.astype(np.uint8), rows)

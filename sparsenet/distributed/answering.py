@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,6 @@ from sparsenet.estimators.tree import TreeClassifier
 from sparsenet.kernels.types import F32, I32
 
 KINDS: dict[str, Any] = {kind.__name__: kind for kind in (BlendClassifier, ExtremeClassifier, TreeClassifier)}
-#: The model that this worker answers with, which serves one run at a time.
-_model: tuple[Any, Any] | None = None
 
 
 def topk_numbers(
@@ -54,8 +50,8 @@ def topk_numbers(
     if KINDS.get(kind) is not type(model):
         raise ValueError(f"model must be one of {', '.join(KINDS)}, got {kind}")
     features = model._features(X)
-    k = min(integer("k", k, 1), len(model.classes_))
-    with _forgetting(), task_runner(executor, n_jobs(model.n_jobs)) as runner, runner.session() as session:
+    k, shard_points = min(integer("k", k, 1), len(model.classes_)), integer("shard_points", shard_points, 1)
+    with task_runner(executor, n_jobs(model.n_jobs)) as runner, runner.session() as session:
         arrays, about = model._pack(small=False)
         session.scratch.put("model", *arrays.values())
         put_rows(session.scratch, "queries", features)
@@ -65,25 +61,16 @@ def topk_numbers(
     return np.concatenate(labels), np.concatenate([np.empty((0, k), np.float32), *(part[1] for part in parts)])
 
 
-@contextmanager
-def _forgetting() -> Iterator[None]:
-    """Free the model at the end if the workers were threads of this process."""
-    global _model
-    try:
-        yield
-    finally:
-        _model = None
-
-
 def answer(
     scratch: Scratch, shard: int, kind: str, names: list[str], about: Any, k: int, threads: int, shard_points: int
 ) -> tuple[I32, F32]:
     """Rank labels for a shard of the points."""
-    global _model
-    held = _model
-    if held is None or held[0] != scratch:
-        unpacked = KINDS[kind]._unpack(dict(zip(names, scratch.get("model"), strict=True)), about)
-        _model = held = scratch, unpacked.set_params(n_jobs=threads)
+
+    def unpacked() -> Any:
+        model = KINDS[kind]._unpack(dict(zip(names, scratch.get("model"), strict=True)), about)
+        return model.set_params(n_jobs=threads)
+
+    model = scratch.made("model", unpacked)
     queries, begin = get_rows(scratch, "queries"), shard * shard_points
-    found: tuple[I32, F32] = held[1]._best(queries.slice(begin, min(begin + shard_points, len(queries))), k)
+    found: tuple[I32, F32] = model._best(queries.slice(begin, min(begin + shard_points, len(queries))), k)
     return found

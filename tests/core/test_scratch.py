@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sparsenet import Rows
-from sparsenet.core.scratch import FolderScratch, MemoryScratch, get_rows, put_rows
+from sparsenet.core.scratch import FolderScratch, MemoryScratch, get_rows, put_rows, take_rows
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -50,6 +50,16 @@ def test_takes_one_name_alone(scratch):
         scratch.get("a")
 
 
+def test_takes_the_rows_of_one_name_alone(scratch):
+    rows = Rows(np.array([0, 1]), np.array([4], np.int32), np.array([2], np.float32), 9)
+    for name in ("index", "index.2"):
+        put_rows(scratch, name, rows)
+    np.testing.assert_array_equal(take_rows(scratch, "index").indices, rows.indices)
+    np.testing.assert_array_equal(get_rows(scratch, "index.2").data, rows.data)
+    with pytest.raises((KeyError, FileNotFoundError)):
+        get_rows(scratch, "index")
+
+
 def test_files_of_two_folders_do_not_mix(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -76,6 +86,18 @@ def test_mapped_arrays_are_read_only(tmp_path):
     scratch.put("some", np.arange(3))
     with pytest.raises(ValueError, match="read-only"):
         scratch.get("some")[0][0] = 1
+
+
+def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(
+            OSError, match=f"File too large: some .* the scratch folder {tmp_path}; name another folder"
+        ):
+            FolderScratch(str(tmp_path)).put("some", np.zeros(1000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 NAMES = [f"own.{number}" for number in range(40)]

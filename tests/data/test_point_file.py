@@ -218,15 +218,37 @@ def test_damage_is_an_error_that_names_the_file(damage: str, tmp_path: Path) -> 
 def test_a_forged_description_is_refused(place: tuple[str, ...], value: Any, tmp_path: Path) -> None:
     path = Path(stored_matrix(points(lambda n: np.ones(n)), tmp_path).path)
     data, last = path.read_bytes(), point_file._LAST
-    offset, n_bytes, _, end = last.unpack(data[-last.size :])
+    offset, n_bytes, *_ = last.unpack(data[-last.size :])
     description = inner = json.loads(data[offset : offset + n_bytes])
     for name in place[:-1]:
         inner = inner[name]
     inner[place[-1]] = value
-    text = json.dumps(description).encode()
-    path.write_bytes(data[:offset] + text + last.pack(offset, len(text), zlib.crc32(text), end))
+    _replace_description(path, json.dumps(description).encode())
     with pytest.raises(DataError, match="damaged or was cut short"):
         StoredPoints(path)
+
+
+@pytest.mark.parametrize("text", [b"{", b"[]", b"\xff"])
+def test_a_description_that_is_no_json_object_is_refused(text: bytes, tmp_path: Path) -> None:
+    path = Path(stored_matrix(points(lambda n: np.ones(n)), tmp_path).path)
+    _replace_description(path, text)
+    with pytest.raises(DataError, match="damaged or was cut short"):
+        StoredPoints(path)
+
+
+def test_forged_sizes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(point_file, "_smallest", lambda numbers: numbers)
+    with PointWriter(tmp_path / "a.points") as writer:
+        writer.append(sparse.csr_array(np.eye(2)))
+        writer._rows = [(np.array([5, -3], np.int32), np.zeros(2, np.int32))]  # as many bytes as the two rows
+        with pytest.raises(DataError, match="damaged or was cut short"):
+            writer.finish(2)
+
+
+def _replace_description(path: Path, text: bytes) -> None:
+    data, last = path.read_bytes(), point_file._LAST
+    offset, _, _, end = last.unpack(data[-last.size :])
+    path.write_bytes(data[:offset] + text + last.pack(offset, len(text), zlib.crc32(text), end))
 
 
 def test_a_file_cut_while_in_use_is_an_error(tmp_path: Path) -> None:

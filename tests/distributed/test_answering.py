@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier, Workers
-from sparsenet.distributed import answering, topk_numbers
+from sparsenet.core import scratch as scratch_files
+from sparsenet.distributed import topk_numbers
 from tests.support.planted import X, Y
-from tests.support.pool_tasks import processes
+from tests.support.pool_tasks import add, deleted_files, processes, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
@@ -46,7 +47,22 @@ def test_threads_keep_no_model():
     with ThreadPoolExecutor(2) as pool:
         found = topk_numbers(model, X, 4, executor=pool, shard_points=90)
     np.testing.assert_array_equal(found[0], model.topk_numbers(X, 4)[0])
-    assert answering._model is None
+    assert not scratch_files._made
+
+
+def test_workers_free_the_file_of_a_model():
+    model = network().set_params(random_state=0).fit(X, Y)
+    with processes(1) as pool:
+        topk_numbers(model, X, 4, executor=pool)
+        run(pool, add, [(1,)])
+        assert "model" not in pool.submit(deleted_files).result()
+
+
+@pytest.mark.parametrize("shard_points", [0, -90, 1.5])
+def test_rejects_shards_without_points(shard_points):
+    model = TreeClassifier(random_state=0).fit(X, Y)
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="shard_points must be an integer"):
+        topk_numbers(model, X, 4, executor=pool, shard_points=shard_points)
 
 
 def test_rejects_other_models():

@@ -16,7 +16,7 @@ from tests.support.planted import NAMES, X, Y, fast, lists
         ({"loss": "softmax"}, sparse.csr_array(Y)),
         ({"hidden": (16, 8), "wide": False, "loss": BinaryCrossEntropy(smoothing=0.1)}, lists(NAMES)),
         ({"hidden": 0, "sampler": LSHConfig(n_bits=4), "n_negatives": 99} | {"hidden": 8}, NAMES[Y.argmax(axis=1)]),
-        ({"optimizer": SGD(rate=0.1), "sampler": "frequency"}, NAMES[Y.argmax(axis=1)].astype(str)),
+        ({"optimizer": SGD(rate=np.float32(0.1)), "sampler": "frequency"}, NAMES[Y.argmax(axis=1)].astype(str)),
         ({"hidden": 0}, Y.argmax(axis=1)),
     ],
     ids=["dense", "sparse", "lists", "object strings", "fixed strings", "integers"],

@@ -222,19 +222,30 @@ def test_recall_counts_the_exact_top_labels():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"family": "e2lsh"}, "family must be one of simhash, dwta, minhash, got 'e2lsh'"),
+        ({"family": "e2lsh"}, "family must be one of 'simhash', 'dwta', 'minhash', got 'e2lsh'"),
         ({"n_tables": 0}, "n_tables must be an integer from 1 to 4096, got 0"),
         ({"n_bits": 17}, "n_bits must be an integer from 1 to 16, got 17"),
         ({"n_bits": 2.5}, "n_bits must be an integer from 1 to 16, got 2.5"),
         ({"family": "dwta", "n_bits": 10}, "n_bits must be a multiple of 3 for a window of 8, got 10"),
         ({"family": "dwta", "window": 6}, "window must be a power of two from 2 to 64, got 6"),
-        ({"headroom": 0.9}, "headroom must be at least 1, got 0.9"),
-        ({"covered": 0.0}, "covered must be above 0 and at most 1, got 0.0"),
+        ({"n_tables": True}, "n_tables must be an integer from 1 to 4096, got True"),
+        ({"headroom": 0.9}, r"headroom must be a number in \[1, inf\], got 0.9"),
+        ({"headroom": "large"}, r"headroom must be a number in \[1, inf\], got 'large'"),
+        ({"covered": 0.0}, r"covered must be a number in \(0, 1\], got 0.0"),
     ],
 )
 def test_rejects_senseless_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         LSHConfig(**settings)
+
+
+def test_numbers_of_numpy_are_settings():
+    own = LSHConfig(family="dwta", n_bits=np.int64(6), seed=np.int64(3), headroom=np.float32(1.5))
+    assert own == LSHConfig(family="dwta", n_bits=6, seed=3, headroom=1.5)
+    _, weight, bias = planted(50, 8, 1)
+    index = LSHIndex(own, 50, 8)
+    index.rebuild(weight, bias)
+    assert index.codes.max() < own.n_buckets
 
 
 def test_rejects_mismatched_arguments():

@@ -54,6 +54,12 @@ def add(scratch, number):
     return int(scratch.get("numbers")[0].sum()) + number
 
 
+def deleted_files():
+    """Return the names of the deleted files that this process still maps."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {Path(line.removesuffix(" (deleted)")).name for line in lines if line.endswith(" (deleted)")}
+
+
 def fail(scratch, number):
     raise ValueError(f"number {number} is bad")
 

@@ -353,6 +353,7 @@ def test_bad_updates_and_queries_leave_the_model_unchanged() -> None:
     [
         ("graph.neighbors", lambda x: np.where(x >= 0, 99, x).astype(x.dtype), "must hold rows of"),
         ("graph.counts", lambda x: x + 1, "numbers of links"),
+        ("graph.counts", lambda x: np.where(x < x.max(), x, np.iinfo(x.dtype).max), "numbers of links"),
         ("graph.memory", lambda x: x * np.float32(np.nan), "not finite"),
         ("graph.updated", lambda x: x[:-1], r"graph\.updated must be float64"),
         ("weights.flat", lambda x: x[:-1], "the weights must have the shapes"),

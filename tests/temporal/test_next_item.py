@@ -136,7 +136,7 @@ def test_similar_items_follow() -> None:
 
 def test_forgets_the_oldest_users_and_items(tmp_path: Path) -> None:
     log = {"user": [*range(10)], "item": [*range(10)], "time": [*range(10)]}
-    model = NextItem(max_users=8, max_items=8).fit(log)
+    model = NextItem(max_users=np.int64(8), max_items=8).fit(log)
     assert model.n_users_ == 8
     known = set(model.topk([9], k=20)["item"].tolist())
     assert known == set(range(2, 10))

@@ -57,7 +57,7 @@ class HoldoutSearch:
         return rank
 
     def neighbors(self, neighbors: Neighbors, k: int) -> Callable[[int], Rows]:
-        """Keep neighbors for the tasks; return `leave_one_out_weights` for a maximum of comparisons.
+        """Keep neighbors for the tasks; return `vote_weights` for a maximum of comparisons, each point without itself.
 
         Dense points are searched in this process.
         """

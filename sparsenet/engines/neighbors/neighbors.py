@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sparsenet import kernels
 from sparsenet.core.memory import arrays_of, release_pages
 from sparsenet.core.ranked import best_first
-from sparsenet.core.rows import Rows, RowSource, as_matrix
+from sparsenet.core.rows import Rows, as_matrix
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays
@@ -141,10 +141,6 @@ class Neighbors:
         others = np.arange(n, dtype=np.int32)
         kernels.shortlist(*_arrays(weights), *_arrays(self.labels), self._no_bias, others, found, shares, threads)
         return found, shares
-
-    def leave_one_out_weights(self, points: RowSource, sample: I64, k: int, threads: int) -> Rows:
-        """Compute `vote_weights` for a sample of the training points, each without itself."""
-        return self.weigh_votes(*self.nearest_others(points.take(sample), sample, k, threads), self.power)
 
     def nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""

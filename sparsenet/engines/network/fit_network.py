@@ -28,7 +28,7 @@ from sparsenet.engines.network.building import (
     reconfigure,
 )
 from sparsenet.engines.network.model import Network
-from sparsenet.engines.network.network_holdout import split_points
+from sparsenet.engines.network.network_holdout import TrainingPoints, split_points
 from sparsenet.engines.network.optim import Schedule
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.engines.network.shards import open_shards
@@ -181,25 +181,9 @@ def fit(
     given = options
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
-    held_out = split.held_out if options.may_lose_hidden(n_labels) else None
-    may_go_on = sizing.may_follow_pilot(options, given, len(points[0]))
-    pilot: scouting.Pilot | None = None
-    if held_out is None and (may_go_on or on_pilot is not None):  # a trial would decide the same
-        # A resumed run keeps the sizes that its pilot had.
-        free = replace(options, epochs=given.epochs) if may_go_on else given
-        scouted, pilot = scouting.scout(free, split, held=held, seed=seed, threads=threads)
-        options = scouted if options.epochs is None else options  # a resumed run has its number already
-    how: dict[str, Any] = {"held": held, "threads": threads, "scored": held_out is not None}
-    before: scouting.Pilot | None = None
-    if pilot is not None:
-        arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
-        kept = 0 if on_pilot is None else bytes_in_memory(arrays)
-        if pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how, copied=kept):
-            before = pilot
-        how["held"] = held | {"pilot network": kept}
-        if on_pilot is not None:
-            on_pilot(pilot.network if before is None else pilot.network.copy())
-    del pilot
+    held_out, before = split.held_out if options.may_lose_hidden(n_labels) else None, None
+    if held_out is None:  # a trial would decide the same
+        options, before, held = _scouted(options, given, split, on_pilot, held=held, seed=seed, threads=threads)
     if before is not None:
         network, options = before.network, replace(before.options, resumed=options.resumed)
         if network.output.wide:
@@ -207,11 +191,13 @@ def fit(
     else:
         network, options = build(
             *(options, *points),
+            held=held,
             seed=seed,
+            threads=threads,
+            scored=held_out is not None,
             keep_best=split.validation is not None,
             sharded=runner is not None and checkpoint is None,
             time_left=lambda: options.time_left(time.perf_counter() - started),
-            **how,
         )
     made = sizing.explain_sizes(options, network, scaling, len(points[0]))
     sizing.report_choices(made, options.verbose)
@@ -246,6 +232,39 @@ def fit(
     changed = {name: found for name, found in fitted.choices.items() if made.get(name) != found}
     sizing.report_choices(changed, options.verbose)
     return fitted
+
+
+def _scouted(
+    options: NetworkOptions,
+    given: NetworkOptions,
+    split: TrainingPoints,
+    on_pilot: Callable[[Network], object] | None,
+    *,
+    held: Mapping[str, int],
+    seed: int,
+    threads: int,
+) -> tuple[NetworkOptions, scouting.Pilot | None, Mapping[str, int]]:
+    """Make a pilot run if it may decide anything or is wanted.
+
+    Return the options by it, the pilot if training goes on from it, and the bytes held then. `given` has the options
+    of the caller, `options` also the sizes of a resumed run.
+    """
+    may_go_on = sizing.may_follow_pilot(options, given, len(split.train[0]))
+    if not may_go_on and on_pilot is None:
+        return options, None, held
+    # A resumed run keeps the sizes that its pilot had.
+    free = replace(options, epochs=given.epochs) if may_go_on else given
+    scouted, pilot = scouting.scout(free, split, held=held, seed=seed, threads=threads)
+    options = scouted if options.epochs is None else options  # a resumed run has its number already
+    if pilot is None:
+        return options, None, held
+    arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
+    kept = 0 if on_pilot is None else bytes_in_memory(arrays)
+    how: dict[str, Any] = {"held": held, "scored": False, "threads": threads, "copied": kept}
+    goes_on = pilot.run is not None and fits_further(pilot.network, pilot.options, *split.train, **how)
+    if on_pilot is not None:
+        on_pilot(pilot.network.copy() if goes_on else pilot.network)
+    return options, pilot if goes_on else None, {**held, "pilot network": kept}
 
 
 def fit_first(

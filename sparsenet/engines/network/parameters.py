@@ -43,7 +43,7 @@ def to_json(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):  # keys may be numbers
         return {"pairs": [[to_json(name, key), to_json(name, item)] for key, item in value.items()]}
     if is_dataclass(value) and SAVABLE.get(type(value).__name__) is type(value):
-        return {"class": type(value).__name__, "fields": asdict(value)}
+        return {"class": type(value).__name__, "fields": pack_parameters(asdict(value))}
     raise ValueError(
         f"{name}={value!r} cannot be saved: a model on disk holds no code. Name one of the built-in choices by "
         f"set_params({name}=...) first; it matters for further training only, unless it is the loss"

@@ -277,21 +277,16 @@ class _Held:
     """The indexes and buffers that a thread of a worker keeps between tasks; they follow from the files."""
 
     def __init__(self, scratch: Scratch, n_features: int) -> None:
-        self.scratch, self.slots, self.workspace = scratch, Slots(n_features), Workspace()
+        self._scratch, self.slots, self.workspace = scratch, Slots(n_features), Workspace()
         self._parts: dict[int, PartIndex] = {}
 
     def index(self, plan: ShardPlan, names: Names, part: int, step: int) -> RecordIndex:
         """Return the index of the records of a part after a step."""
         if part not in self._parts or self._parts[part].plan != plan:  # the layer changes when hidden units are dropped
-            self._parts[part] = PartIndex(self.scratch, plan, part)
+            self._parts[part] = PartIndex(self._scratch, plan, part)
         return self._parts[part].at(names, step)
 
 
-_own = threading.local()
-
-
 def _held(scratch: Scratch, n_features: int) -> _Held:
-    held: _Held | None = getattr(_own, "held", None)
-    if held is None or held.scratch != scratch:
-        held = _own.held = _Held(scratch, n_features)
-    return held
+    found: _Held = scratch.made(threading.get_ident(), lambda: _Held(scratch, n_features))
+    return found

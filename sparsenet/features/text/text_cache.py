@@ -18,7 +18,7 @@ from sparsenet.core.rows import Rows, pointers_of
 from sparsenet.core.spilling import Spill
 from sparsenet.data import DataError
 from sparsenet.data.point_cache import fingerprint, length_of, pair_of
-from sparsenet.data.point_file import DiskErrors, cache_folder
+from sparsenet.data.point_file import cache_errors, cache_folder
 from sparsenet.features.targets import Target, joined_labels
 from sparsenet.features.text.corpus import Corpus, features_again
 from sparsenet.features.text.feature_options import FeatureOptions
@@ -66,7 +66,7 @@ class TextCache:
         about = {"source": source, **fingerprint(source)}
         if not (place / storage.MANIFEST).exists():
             arrays, own = make()
-            with DiskErrors(place):
+            with cache_errors(place):
                 storage.save(place, arrays, {"about": about, "own": own})
         try:
             arrays, metadata = storage.load_mapped(place)

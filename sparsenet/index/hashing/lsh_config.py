@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from sparsenet.core.validation import choice, integer, real
+
 Family = Literal["simhash", "dwta", "minhash"]
 
 MAX_WIDTH = 8192  # beyond it, float32 sums of projections would no longer be exact: see `SimHash.codes`
@@ -56,28 +58,21 @@ class LSHConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.family not in get_args(Family):
-            raise ValueError(f"family must be one of {', '.join(get_args(Family))}, got {self.family!r}")
-        for name, low, high in (
-            ("n_tables", 1, 4096),
-            ("n_bits", 1, MAX_BITS),
-            ("probe_limit", 1, 2**31 - 1),
-            ("seed", 0, 2**63 - 1),
-        ):
-            value = getattr(self, name)
-            if not isinstance(value, int) or not low <= value <= high:
-                raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}")
-        if not 1 <= self.headroom < math.inf:
-            raise ValueError(f"headroom must be at least 1, got {self.headroom!r}")
-        if not 0 < self.covered <= 1:
-            raise ValueError(f"covered must be above 0 and at most 1, got {self.covered!r}")
-        if self.family != "simhash":
-            self._check_window()
-
-    def _check_window(self) -> None:
-        if self.window not in (2, 4, 8, 16, 32, 64):
-            raise ValueError(f"window must be a power of two from 2 to 64, got {self.window!r}")
-        if self.n_bits % self.bits_per_bin:
+        choice("family", self.family, get_args(Family))
+        checked = {
+            "n_tables": integer("n_tables", self.n_tables, 1, 4096),
+            "n_bits": integer("n_bits", self.n_bits, 1, MAX_BITS),
+            "window": integer("window", self.window, 2, 64),
+            "probe_limit": integer("probe_limit", self.probe_limit, 1, 2**31 - 1),
+            "seed": integer("seed", self.seed, 0, 2**63 - 1),
+            "headroom": real("headroom", self.headroom, 1, math.inf),
+            "covered": real("covered", self.covered, 0, 1, open_low=True),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)  # of NumPy's types, they would overflow
+        if self.window & (self.window - 1):
+            raise ValueError(f"window must be a power of two from 2 to 64, got {self.window}")
+        if self.family != "simhash" and self.n_bits % self.bits_per_bin:
             raise ValueError(
                 f"n_bits must be a multiple of {self.bits_per_bin} for a window of {self.window}, got {self.n_bits}"
             )

@@ -23,6 +23,8 @@ from sparsenet.temporal.name_saving import pack_names, unpack_names
 
 #: The kind of model, as manifests name it.
 KIND = "TemporalLinkPredictor"
+#: Events are counted in floats, which are exact up to this number; kernels go on from these counts.
+MAX_LINKS = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,5 +118,5 @@ def _check_graph(graph: Arrays, blank: GraphArrays, n: int) -> None:
     if neighbors.min(initial=-1) < -1 or neighbors.max(initial=-1) >= n:
         raise ModelError(f"graph.neighbors must hold rows of {n} nodes, or -1")
     known = np.arange(neighbors.shape[1]) < counts[:, None]
-    if counts.min(initial=0) < 0 or ((neighbors >= 0) != known).any():
+    if counts.min(initial=0) < 0 or counts.max(initial=0) > MAX_LINKS or ((neighbors >= 0) != known).any():
         raise ModelError("graph.counts must be the numbers of links of the nodes")

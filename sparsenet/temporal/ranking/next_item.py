@@ -143,8 +143,8 @@ class NextItem(StreamModel):
         )
         stream = Stream.blank(
             self.history,
-            self.max_users,
-            self.max_items,
+            int(self.max_users),
+            int(self.max_items),
             mutual=self.mutual,
             event_columns=FeatureColumns.learn(events.frame, events.columns.features),
             item_table=table,

@@ -7,7 +7,6 @@ from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, Tri
 
 __all__ = [
     "Callback",
-    "CheckpointError",
     "DivergenceError",
     "Progress",
     "ScoreCorrection",

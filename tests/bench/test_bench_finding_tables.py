@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from bench.finding_tables import TableIndex
 from sparsenet.index.exact import exact_topk
 from sparsenet.index.hashing.lsh_config import LSHConfig
-from sparsenet.index.hashing.table_index import TableIndex
 from sparsenet.index.vector_index import Examples, calibrate, share_found
 
 RNG = np.random.default_rng(0)
