@@ -182,7 +182,7 @@ def fit(
     if resume and checkpoint is not None:
         options = sizing.resumed_options(options, checkpoint, len(points[0]))
     held_out = split.held_out if options.may_lose_hidden(n_labels) else None
-    may_go_on = sizing.may_follow_pilot(options, given, len(points[0]))
+    may_go_on = options.follows_pilot or not options.resumed  # free memory may differ, so a resumed run does the same
     pilot: scouting.Pilot | None = None
     if held_out is None and (may_go_on or on_pilot is not None):  # a trial would decide the same
         # A resumed run keeps the sizes that its pilot had.
@@ -194,7 +194,8 @@ def fit(
     if pilot is not None:
         arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
         kept = 0 if on_pilot is None else bytes_in_memory(arrays)
-        if pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **how, copied=kept):
+        further = {**how, "copied": kept, "must_fit": options.follows_pilot}
+        if may_go_on and pilot.run is not None and fits_further(pilot.network, pilot.options, *points, **further):
             before = pilot
         how["held"] = held | {"pilot network": kept}
         if on_pilot is not None:
@@ -233,7 +234,6 @@ def fit(
             after=None if before is None else before.run,
             shards=shards,
         )
-        del before  # and its points
         if resume:
             trainer.resume()
         try:

@@ -1,7 +1,7 @@
 """Training: the loop, how it is set, what it tells, and its state on disk."""
 
 from sparsenet.engines.network.training.reports import Callback, Progress, StopTraining, Validation, check_callbacks
-from sparsenet.engines.network.training.trainer import DivergenceError, Trainer
+from sparsenet.engines.network.training.trainer import DivergenceError, EndedRun, Trainer
 from sparsenet.engines.network.training.training_config import TrainingConfig
 from sparsenet.engines.network.training.trial import ScoreCorrection, Trial, TrialRules, Verdict
 
@@ -9,6 +9,7 @@ __all__ = [
     "Callback",
     "CheckpointError",
     "DivergenceError",
+    "EndedRun",
     "Progress",
     "ScoreCorrection",
     "StopTraining",
