@@ -59,7 +59,7 @@ def bytes_in_memory(arrays: Iterable[NDArray[Any]]) -> int:
 
 
 def _is_mapped(array: Any) -> bool:
-    while array is not None and not isinstance(array, np.memmap):
+    while array is not None and not isinstance(array, np.memmap | mmap.mmap):
         array = getattr(array, "base", None)
     return array is not None
 
