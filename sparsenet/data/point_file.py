@@ -231,7 +231,10 @@ class StoredPoints:
     def __init__(self, path: str | os.PathLike[str], descriptor: int | None = None) -> None:
         self.path = os.fspath(path)
         self._file = os.open(path, os.O_RDONLY) if descriptor is None else descriptor
-        description = self._description()
+        try:
+            description = self._description()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from error
         try:
             tables = {name: self._table(**place) for name, place in description["tables"].items()}
             self.is_dense, self.about = bool(description["is_dense"]), dict(description["about"])

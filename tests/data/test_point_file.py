@@ -154,6 +154,14 @@ def test_a_file_without_points_is_named(tmp_path: Path) -> None:
         stored_text(str(tmp_path / "a.txt"), tmp_path / "cache")
 
 
+def test_a_folder_with_the_name_of_the_file_is_named(tmp_path: Path) -> None:
+    path = Path(stored_matrix(sparse.csr_array(np.eye(3)), tmp_path).path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError, match=path.name):
+        stored_matrix(sparse.csr_array(np.eye(3)), tmp_path)
+
+
 def test_the_cache_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(DataError, match="a: is a file, and the cache must be a folder"):

@@ -169,7 +169,7 @@ class Neighbors:
         for begin, end in parts_of(pointers_of(by_row(np.add, sizes, points.indptr)), posting_lists.ENTRIES_AT_A_TIME):
             part = points.slice(begin, end)
             features, numbers = np.unique(part.indices, return_inverse=True)
-            own = replace(self, index=read_lists(index, features), weights=self.weights[features])
+            own = replace(self, index=read_lists(index, features.astype(np.int64)), weights=self.weights[features])
             yield own, Rows(part.indptr, numbers.astype(np.int32), part.data, len(features))
 
     def __getstate__(self) -> dict[str, Any]:

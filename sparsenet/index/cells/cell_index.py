@@ -89,7 +89,7 @@ class CellIndex:
         config, n_labels = self.config, len(weight)
         n_cells = config.cells_of(n_labels)
         listed = 0 if examples is None else len(examples.labels)
-        _check_memory("building", n_labels, self.peak_memory(*weight.shape, listed))
+        _check_memory("building", n_labels, self.peak_memory(n_labels, weight.shape[1], listed))
         source = examples.inputs if config.learns_inputs and examples is not None else weight
         sample = _sample(source, n_cells * config.n_vectors, config.seed)
         settings = {"n_iterations": config.n_iterations, "seed": config.seed, "threads": self.threads}
@@ -109,7 +109,7 @@ class CellIndex:
         changed[rows] = True
         if n_labels < n_old or not changed[n_old:].all():
             raise ValueError(f"rows must name the {n_labels - n_old} new labels, and no label may be missing")
-        _check_memory("updating", n_labels, self.update_memory(*weight.shape, len(self._seen)))
+        _check_memory("updating", n_labels, self.update_memory(n_labels, weight.shape[1], len(self._seen)))
         rows = np.flatnonzero(changed)
         self._cells = np.concatenate((self._cells, np.zeros(n_labels - n_old, np.int32)))
         for start in range(0, len(rows), BLOCK):
