@@ -15,10 +15,10 @@ from sparsenet.core.file_map import file_map_of
 from sparsenet.core.memory import arrays_of
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows, RowSource, as_matrix, by_row, parts_of, pointers_of
+from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays, read_lists
-from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.neighbors.unit_points import UnitPoints, largest_values
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import F32, I32, I64

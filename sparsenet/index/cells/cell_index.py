@@ -201,7 +201,11 @@ class CellIndex:
     def update_memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
         """Return the most bytes that `update` takes, besides the index before it, with `n_listed` pairs of examples."""
         # Rows are assigned in blocks, then the entries are sorted, then rows are coded in blocks.
-        steps = (4 * width + 16) * min(n_labels, BLOCK), 40 * (n_labels + n_listed), 16 * width * min(n_labels, AT_A_TIME)
+        steps = (
+            (4 * width + 16) * min(n_labels, BLOCK),
+            40 * (n_labels + n_listed),
+            16 * width * min(n_labels, AT_A_TIME),
+        )
         return self.memory(n_labels, width, n_listed) + 17 * n_labels + max(steps)
 
     def memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
