@@ -18,13 +18,13 @@ from sparsenet.kernels.types import I64
 class FileMap(mmap.mmap):
     """A read-only mapping of a file, and the file."""
 
-    number: int
+    descriptor: int
 
-    def __new__(cls, number: int) -> Self:
-        """Map the open file with this number; the caller may close it."""
-        mapped = super().__new__(cls, number, 0, access=mmap.ACCESS_READ)
-        mapped.number = os.dup(number)
-        weakref.finalize(mapped, os.close, mapped.number)
+    def __new__(cls, descriptor: int) -> Self:
+        """Map an open file; the caller may close it."""
+        mapped = super().__new__(cls, descriptor, 0, access=mmap.ACCESS_READ)
+        mapped.descriptor = os.dup(descriptor)
+        weakref.finalize(mapped, os.close, mapped.descriptor)
         return mapped
 
 
@@ -42,7 +42,7 @@ def read_parts(array: NDArray[Any], starts: I64, sizes: I64) -> NDArray[Any]:
     begin = array.ctypes.data - np.ndarray(1, np.uint8, source).ctypes.data
     found = np.empty(sizes.sum(), array.dtype)
     ends = array.itemsize * pointers_of(sizes)
-    failed = kernels.read_records(source.number, begin + array.itemsize * starts, ends, found.view(np.uint8))
+    failed = kernels.read_records(source.descriptor, begin + array.itemsize * starts, ends, found.view(np.uint8))
     if failed:
         raise OSError(max(failed, 0), os.strerror(failed) if failed > 0 else "a temporary file was cut short")
     return found
