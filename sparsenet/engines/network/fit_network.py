@@ -185,8 +185,8 @@ def fit(
     may_go_on = options.follows_pilot or not options.resumed  # free memory may differ, so a resumed run does the same
     pilot: scouting.Pilot | None = None
     if held_out is None and (may_go_on or on_pilot is not None):  # a trial would decide the same
-        # A resumed run keeps the sizes that its pilot had.
-        free = replace(options, epochs=given.epochs) if may_go_on else given
+        # The pilot of a resumed run has the sizes of that run, unless a pilot found no use for hidden units.
+        free = replace(options, epochs=given.epochs, hidden=options.hidden or given.hidden)
         scouted, pilot = scouting.scout(free, split, held=held, seed=seed, threads=threads)
         options = scouted if options.epochs is None else options  # a resumed run has its number already
     how: dict[str, Any] = {"held": held, "threads": threads, "scored": held_out is not None}
