@@ -10,19 +10,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet import kernels
+from sparsenet.core.rows import pointers_of
 from sparsenet.kernels.types import I64
 
 
 class FileMap(mmap.mmap):
     """A read-only mapping of a file, and the file."""
 
-    number: int
+    descriptor: int
 
-    def __new__(cls, number: int) -> Self:
-        """Map the open file with this number; the caller may close it."""
-        mapped = super().__new__(cls, number, 0, access=mmap.ACCESS_READ)
-        mapped.number = os.dup(number)
-        weakref.finalize(mapped, os.close, mapped.number)
+    def __new__(cls, descriptor: int) -> Self:
+        """Map an open file; the caller may close it."""
+        mapped = super().__new__(cls, descriptor, 0, access=mmap.ACCESS_READ)
+        mapped.descriptor = os.dup(descriptor)
+        weakref.finalize(mapped, os.close, mapped.descriptor)
         return mapped
 
 
@@ -37,13 +39,10 @@ def read_parts(array: NDArray[Any], starts: I64, sizes: I64) -> NDArray[Any]:
     """Return the joined parts ``array[start : start + size]`` of an array in a `FileMap`, without mapping its pages."""
     source = file_map_of(array)
     assert source is not None
-    begin = array.ctypes.data - np.frombuffer(source, np.uint8).ctypes.data
+    begin = array.ctypes.data - np.ndarray(1, np.uint8, source).ctypes.data
     found = np.empty(sizes.sum(), array.dtype)
-    bytes_found, done = found.view(np.uint8).data, 0
-    for start, size in zip((begin + array.itemsize * starts).tolist(), (array.itemsize * sizes).tolist(), strict=True):
-        while size:
-            n_read = os.preadv(source.number, [bytes_found[done : done + size]], start)
-            if n_read == 0:
-                raise OSError("a temporary file ended early: was it cut off?")
-            start, size, done = start + n_read, size - n_read, done + n_read
+    ends = array.itemsize * pointers_of(sizes)
+    failed = kernels.read_records(source.descriptor, begin + array.itemsize * starts, ends, found.view(np.uint8))
+    if failed:
+        raise OSError(max(failed, 0), os.strerror(failed) if failed > 0 else "a temporary file was cut short")
     return found

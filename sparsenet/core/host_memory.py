@@ -19,7 +19,7 @@ class HostNeeds(NamedTuple):
 def needs_by_host(
     runner: TaskRunner, own: Mapping[str, int], limit: int, *, is_given: bool, of_workers: Callable[[Host], int]
 ) -> list[HostNeeds]:
-    """Return the needs of this process with the workers beside it, and of the other host with the least memory left.
+    """Return the needs of this process with the workers on its host, and of the other host with the least memory left.
 
     Parameters
     ----------

@@ -251,8 +251,8 @@ def _scouted(
     may_go_on = options.follows_pilot or not options.resumed  # free memory may differ, so a resumed run does the same
     if not may_go_on and on_pilot is None:
         return options, None, held
-    # A resumed run keeps the sizes that its pilot had.
-    free = replace(options, epochs=given.epochs) if may_go_on else given
+    # The pilot of a resumed run has the sizes of that run, unless a pilot found no use for hidden units.
+    free = replace(options, epochs=given.epochs, hidden=options.hidden or given.hidden)
     scouted, pilot = scouting.scout(free, split, held=held, seed=seed, threads=threads)
     options = scouted if options.epochs is None else options  # a resumed run has its number already
     if pilot is None:
