@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import math
-import mmap
 import os
 import resource
 import struct
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet.core.disk_errors import disk_errors
+from sparsenet.core.file_map import FileMap
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource
 
 #: Arrays begin at multiples of this many bytes.
@@ -255,7 +255,7 @@ def _read(path: Path) -> tuple[NDArray[Any], ...]:
         with path.open("rb") as file:
             (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
             header = json.loads(file.read(length))
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped = FileMap(file.fileno())
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} is missing on {os.uname().nodename}: {SHARED}") from None
     except OSError as error:
@@ -264,13 +264,11 @@ def _read(path: Path) -> tuple[NDArray[Any], ...]:
         _allow_more_files()
         return _read(path)
     begin = _LENGTH.size + length
-    return tuple(
-        np.frombuffer(mapped, dtype, math.prod(shape), begin + offset).reshape(shape) for dtype, shape, offset in header
-    )
+    return tuple(np.ndarray(shape, dtype, mapped, begin + offset) for dtype, shape, offset in header)
 
 
 def _allow_more_files() -> None:
-    """Double the number of files that this process may have open, since a mapped file counts as open."""
+    """Double the number of files that this process may have open, since mapped files count as open."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     raised = 2 * now if most == resource.RLIM_INFINITY else min(2 * now, most)
     if raised == now:

@@ -9,12 +9,13 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import IO, Any, Literal, Self
+from typing import IO, Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sparsenet.core.disk_errors import remedy
+from sparsenet.core.file_map import FileMap
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.core.rows import RowSource
@@ -65,7 +66,7 @@ class Spill:
             return np.empty(n, dtype)
         with self.naming_errors(n_bytes), self.new_file() as file:
             _allocate(file, n_bytes)
-            return _mapped(file, dtype, n, "r+")
+            return np.asarray(np.memmap(file, np.dtype(dtype), "r+", shape=(n,)))
 
     def growing(self, dtype: DTypeLike) -> SpillingArray:
         """Return an empty array that grows."""
@@ -130,7 +131,7 @@ class SpillingArray:
             return found
         with self._spill.naming_errors(self._size * self._dtype.itemsize), self._file as file:
             file.flush()
-            return _mapped(file, self._dtype, self._size, "r")
+            return np.ndarray(self._size, self._dtype, FileMap(file.fileno()))
 
 
 def _allocate(file: IO[bytes], n_bytes: int) -> None:
@@ -139,7 +140,3 @@ def _allocate(file: IO[bytes], n_bytes: int) -> None:
         os.posix_fallocate(file.fileno(), 0, n_bytes)
     else:  # as on macOS
         file.truncate(n_bytes)
-
-
-def _mapped(file: IO[bytes], dtype: DTypeLike, n: int, mode: Literal["r", "r+"]) -> NDArray[Any]:
-    return np.asarray(np.memmap(file, np.dtype(dtype), mode, shape=(n,)))

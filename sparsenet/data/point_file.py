@@ -229,6 +229,8 @@ class StoredPoints:
             if not 0 <= self.shape[1] <= MAX_WIDTH:
                 raise ValueError
             self._place_rows(long_gaps, blocks)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from error
         except (LookupError, TypeError, ValueError, AttributeError):
             raise self._damaged() from None
         #: The labels of the source.

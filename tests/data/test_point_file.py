@@ -154,6 +154,14 @@ def test_a_file_without_points_is_named(tmp_path: Path) -> None:
         stored_text(str(tmp_path / "a.txt"), tmp_path / "cache")
 
 
+def test_a_folder_with_the_name_of_the_file_is_named(tmp_path: Path) -> None:
+    path = Path(stored_matrix(sparse.csr_array(np.eye(3)), tmp_path).path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(IsADirectoryError, match=path.name):
+        stored_matrix(sparse.csr_array(np.eye(3)), tmp_path)
+
+
 def test_the_cache_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
     with pytest.raises(DataError, match="a: is a file, and the cache must be a folder"):
@@ -276,6 +284,7 @@ def test_no_room_names_the_folder_and_leaves_no_file(tmp_path: Path, no_room: No
 
 def test_no_room_for_the_scaled_points_names_the_folder(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     stored = stored_matrix(points(lambda n: RNG.normal(size=n)), tmp_path)
+    stored[:1]  # compiles the kernel: Numba writes a file then
     request.getfixturevalue("no_room")
     with pytest.raises(OSError, match=f"File too large.* cache folder {tmp_path}; name another folder"):
         scaled_file(stored, Scaling("rows"))

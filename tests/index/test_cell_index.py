@@ -143,7 +143,17 @@ def test_memory_is_announced_and_refused(monkeypatch):
         built()
 
 
-def test_building_takes_no_more_memory_than_announced():
+def test_update_is_refused_before_anything_changes(monkeypatch):
+    index = built()
+    needed = index.update_memory(N_LABELS, WIDTH)
+    monkeypatch.setattr(module, "available_memory", lambda: needed - 1)
+    before = index.topk(QUERIES, WEIGHT, BIAS, 3, 5)[0]
+    with pytest.raises(MemoryError, match="updating an index of 600 labels needs"):
+        index.update(-WEIGHT, BIAS, np.arange(N_LABELS))
+    np.testing.assert_array_equal(index.topk(QUERIES, WEIGHT, BIAS, 3, 5)[0], before)
+
+
+def test_building_and_updating_take_no_more_memory_than_announced():
     n, width = 50_000, 16
     weight, bias = np.ones((n, width), np.float32), np.zeros(n, np.float32)
     weight += RNG.normal(size=weight.shape).astype(np.float32)
@@ -152,9 +162,13 @@ def test_building_takes_no_more_memory_than_announced():
         index = CellIndex(CellsConfig(n_iterations=1))
         tracemalloc.start()
         index.rebuild(weight, bias, given)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
+        held, peak = tracemalloc.get_traced_memory()
         assert 0.4 * index.peak_memory(n, width, listed) < peak < index.peak_memory(n, width, listed)
+        tracemalloc.reset_peak()
+        index.update(weight, bias, np.arange(n))
+        peak = tracemalloc.get_traced_memory()[1] - held
+        tracemalloc.stop()
+        assert 0.4 * index.update_memory(n, width, listed) < peak < index.update_memory(n, width, listed)
 
 
 def test_kmeans_repeats_vectors_if_they_are_fewer_than_cells():

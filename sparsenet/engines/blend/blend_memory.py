@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
+from sparsenet.core.host_memory import needs_by_host
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, arrays_of, bytes_in_memory
 from sparsenet.core.spilling import Spill
-from sparsenet.engines.neighbors.fit_neighbors import peak_memory
+from sparsenet.core.tasks import HERE, TaskRunner
+from sparsenet.engines.neighbors.fit_neighbors import peak_memory, task_memory
 from sparsenet.engines.neighbors.neighbors import Neighbors
 from sparsenet.engines.tree.fit_tree import FittedTree
 from sparsenet.engines.tree.machines import ROUTING_BYTES
@@ -33,6 +36,7 @@ def check_parts_fit(
     memory_limit: int | None,
     shown: bool,
     spill: Spill | None = None,
+    runner: TaskRunner = HERE,
 ) -> None:
     """Refuse training whose tree and neighbors cannot fit into memory, before anything is taken.
 
@@ -50,6 +54,8 @@ def check_parts_fit(
         Whether to print the bytes.
     spill : Spill, optional
         Allocates posting lists; see `fit_neighbors.fit`.
+    runner : TaskRunner
+        Where the neighbors are learnt. The limit holds for each machine.
     """
     features, labels = points
     needed = {
@@ -57,9 +63,13 @@ def check_parts_fit(
         "routing": ROUTING_BYTES * len(features) * beam,
         "neighbors": 0 if k == 0 else peak_memory(features, labels, spill),
     }
-    needed = {purpose: size for purpose, size in needed.items() if size}
     limit = available_memory() + sum(held.values()) if memory_limit is None else memory_limit
-    problem = announce(needed, limit, is_given=memory_limit is not None, shown=shown)
-    if problem is not None:
-        raised = "" if memory_limit is None else "raise memory_limit, or "
-        raise MemoryError(f"{problem}: {raised}use fewer points or features")
+    how: dict[str, Any] = {
+        "is_given": memory_limit is not None,
+        "of_workers": lambda host: task_memory(features, labels, host, spill) if k else 0,
+    }
+    for own, most, _ in needs_by_host(runner, needed, limit, **how):
+        problem = announce(own, most, is_given=memory_limit is not None, shown=shown)
+        if problem is not None:
+            raised = "" if memory_limit is None else "raise memory_limit, or "
+            raise MemoryError(f"{problem}: {raised}use fewer points or features")

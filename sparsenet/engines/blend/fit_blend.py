@@ -151,7 +151,8 @@ def fit_and_measure(
     limit = options.limit
     alone = network_options is None and is_wanted(options.verbose)  # a network announces all parts
     beam = options.rules.wrong_ways if runner.hosts() is None else 0  # else arrivals are files
-    check_parts_fit(points, held=held, beam=beam, k=k, memory_limit=limit, shown=alone, spill=spill)
+    how_checked: dict[str, Any] = {"k": k, "memory_limit": limit, "shown": alone, "runner": runner}
+    check_parts_fit(points, held=held, beam=beam, spill=spill, **how_checked)
     how: dict[str, Any] = {"seed": part_seed, "threads": threads}
     own_points, verbose = _without(held_out.without, points), options.verbose
     counted = [*held_arrays(points), *shared]
@@ -162,8 +163,8 @@ def fit_and_measure(
     neighbors, choices = None, dict[str, Decision]()
     if k > 0:
         spill = fit_neighbors.spill_of(points[0], spill)
-        next_to_tree: dict[str, Any] = {"held": held | bytes_of_parts(tree, None, points), "beam": 0, "spill": spill}
-        check_parts_fit(points, k=k, memory_limit=limit, shown=alone, **next_to_tree)
+        next_to_tree = held | bytes_of_parts(tree, None, points)
+        check_parts_fit(points, held=next_to_tree, beam=0, spill=spill, **how_checked)
         how_neighbors: dict[str, Any] = {"seed": seed, "threads": threads, "runner": runner, "spill": spill}
         learnt, choices = fit_neighbors.fit(*points, k, verbose=verbose, **how_neighbors)
         neighbors = rounded_neighbors(learnt, spill)

@@ -13,7 +13,7 @@ from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, as_matrix
 from sparsenet.core.scratch import Scratch, get_rows, put_rows, take_rows
 from sparsenet.core.spilling import Spill
-from sparsenet.core.tasks import HERE, TaskRunner
+from sparsenet.core.tasks import HERE, Host, TaskRunner
 from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
 from sparsenet.engines.neighbors.neighbors import Neighbors
@@ -132,21 +132,36 @@ def _spill_of_task(scratch: Scratch, points: RowSource, spill: Spill) -> Spill:
     """Return what allocates posting lists in a task: on a worker, in files of the scratch folder if they are large."""
     if scratch.folder is None:
         return spill
-    free = Spill.within(None, scratch.folder, POSTINGS)
-    return spill_of(points, replace(free, max_bytes=min(free.max_bytes, spill.max_bytes)))
+    return spill_of(points, _within(Spill.within(None, scratch.folder, POSTINGS), spill))
+
+
+def _within(spill: Spill, other: Spill) -> Spill:
+    """Return `spill` with the lower limit of both."""
+    return replace(spill, max_bytes=min(spill.max_bytes, other.max_bytes))
 
 
 def peak_memory(points: RowSource, labels: Rows, spill: Spill | None = None) -> int:
     """Return the bytes that `fit` takes at most besides points and labels."""
     shared = 4 * len(labels.indices) + BYTES_A_FEATURE * points.width
     if not is_dense(points):
-        return shared + posting_lists.peak_memory(points, spill_of(points, spill))
+        return shared + posting_lists.peak_memory(points, RULES.max_points, spill_of(points, spill))
     n_centroids = min(labels.width, len(points))
     sums = 4 * points.width * n_centroids
     block = 12 * points.width * min(n_centroids, AT_A_TIME)  # ids, values and a dense copy
     making = sums + block + 16 * labels.n_entries + 48 * labels.width  # and the labels turned round
     cells = VectorCells.peak_memory(len(points) + n_centroids, points.width)
     return shared + 24 * points.width * min(len(points), AT_A_TIME) + max(making, sums + cells)
+
+
+def task_memory(points: RowSource, labels: Rows, host: Host, spill: Spill | None = None) -> int:
+    """Return the bytes that tasks of `fit` take at most on the workers of a host, which map points and labels."""
+    each = 4 * len(labels.indices) + BYTES_A_FEATURE * points.width
+    if is_dense(points):
+        each += 24 * points.width * min(len(points), AT_A_TIME)
+    else:
+        spill = _within(Spill.within(host.available), spill_of(points, spill))
+        each += posting_lists.peak_memory(points, RULES.max_points, spill_of(points, spill))
+    return each * min(host.n_workers, len(RULES.rarities))
 
 
 def _or_with_centroids(

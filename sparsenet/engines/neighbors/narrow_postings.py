@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.file_map import read_parts
 from sparsenet.core.narrow_rows import NarrowRows, round_rows
-from sparsenet.core.rows import Rows
+from sparsenet.core.rows import Rows, pointers_of
 from sparsenet.core.spilling import Spill
 from sparsenet.engines.neighbors.posting_lists import parts
 from sparsenet.kernels.types import F32, I8, I32, I64, U16
@@ -87,3 +88,12 @@ def postings_of(
     if steps is None:
         return Rows(indptr, points, values, n_points)
     return NarrowPostings(points, NarrowRows(values, steps, indptr), n_points)
+
+
+def read_lists(index: Rows | NarrowPostings, features: I64) -> Rows | NarrowPostings:
+    """Read the posting lists of some features from a file into memory."""
+    indptr, points, values, steps = posting_arrays(index)
+    starts, sizes = indptr[features], indptr[features + 1] - indptr[features]
+    own_points, own_values = (read_parts(array, starts, sizes) for array in (points, values))
+    own_steps = None if steps is None else steps[features]
+    return postings_of(index.width, pointers_of(sizes), own_points, own_values, own_steps)

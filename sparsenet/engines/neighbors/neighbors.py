@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
-from sparsenet.core.memory import arrays_of, release_pages
+from sparsenet.core.file_map import file_map_of
+from sparsenet.core.memory import arrays_of
 from sparsenet.core.ranked import best_first
-from sparsenet.core.rows import Rows, as_matrix
+from sparsenet.core.rows import Rows, as_matrix, by_row, parts_of, pointers_of
+from sparsenet.engines.neighbors import posting_lists
 from sparsenet.engines.neighbors.dense_postings import cells_of_postings
 from sparsenet.engines.neighbors.label_centroids import LabelCentroids
-from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays
-from sparsenet.engines.neighbors.posting_lists import QUERIES_AT_A_TIME
+from sparsenet.engines.neighbors.narrow_postings import NarrowPostings, posting_arrays, read_lists
 from sparsenet.engines.neighbors.unit_points import UnitPoints, largest_values
 from sparsenet.index.cells import VectorCells
 from sparsenet.kernels.types import F32, I32, I64
@@ -145,7 +146,7 @@ class Neighbors:
     def nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
         k_found = k + 1 + (k if self.n_centroids else 0)
-        found = [self.nearest(part, k_found, threads) for part in self._query_parts(points)]
+        found = [own.nearest(part, k_found, threads) for own, part in self._with_lists(points)]
         near, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
         products[near == sample[:, None]] = 0
         if self.centroids is not None:
@@ -154,16 +155,18 @@ class Neighbors:
             products, near = best_first(products, k + 1, products, near)
         return near, products
 
-    def _query_parts(self, points: Rows) -> Iterator[Rows]:
-        """Yield few points at a time if the posting lists are mapped, and free the pages that their search read."""
-        ids, values = (None, None) if self.postings is None else posting_arrays(self.postings)[1:3]
-        if ids is None or values is None or values.flags.writeable or len(points) == 0:
-            yield points
+    def _with_lists(self, points: Rows) -> Iterator[tuple[Self, Rows]]:
+        """Yield parts of the points, and the neighbors with the lists that they need, if the lists are in files."""
+        index = self.postings
+        if index is None or file_map_of(posting_arrays(index)[2]) is None or len(points) == 0:
+            yield self, points
             return
-        for part in points.blocks(QUERIES_AT_A_TIME):
-            yield part
-            release_pages(ids)
-            release_pages(values)
+        sizes = np.diff(index.indptr)[points.indices[: points.n_entries]]
+        for begin, end in parts_of(pointers_of(by_row(np.add, sizes, points.indptr)), posting_lists.ENTRIES_AT_A_TIME):
+            part = points.slice(begin, end)
+            features, numbers = np.unique(part.indices, return_inverse=True)
+            own = replace(self, index=read_lists(index, features.astype(np.int64)), weights=self.weights[features])
+            yield own, Rows(part.indptr, numbers.astype(np.int32), part.data, len(features))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields without the cached properties and what is not saved."""

@@ -14,8 +14,6 @@ from sparsenet.kernels.types import F32, F64, I32, I64
 
 #: Entries of a part, and the bytes that each takes while it is weighed and cut; transposing takes as many.
 ENTRIES_AT_A_TIME, BYTES_AN_ENTRY = 1 << 22, 25
-#: Queries of a search in mapped lists whose pages are then released.
-QUERIES_AT_A_TIME = 64
 
 
 def by_feature(points: RowSource, spill: Spill) -> Rows:
@@ -91,11 +89,13 @@ def posting_lists(points: RowSource, turned: Rows, weights: F32, max_points: int
     return Rows(indptr, ids.joined() if is_cut else turned.indices, values.joined(), turned.width)
 
 
-def peak_memory(points: RowSource, spill: Spill) -> int:
-    """Return the bytes that transposing and weighing take at most."""
+def peak_memory(points: RowSource, max_points: int, spill: Spill) -> int:
+    """Return the bytes that transposing, weighing and searching take at most."""
     if spill.max_bytes:
         return 16 * points.n_entries  # transposed, and weighed
-    return BYTES_AN_ENTRY * min(points.n_entries, ENTRIES_AT_A_TIME) + 28 * len(points)
+    making = BYTES_AN_ENTRY * min(points.n_entries, ENTRIES_AT_A_TIME)
+    of_query = int(points.sizes.max(initial=0)) * max_points  # the last one of a part is read whole
+    return max(making, 8 * min(points.n_entries, ENTRIES_AT_A_TIME + of_query)) + 28 * len(points)
 
 
 def parts(lists: Rows) -> Iterator[Rows]:

@@ -108,10 +108,12 @@ def fits_further(
     scored: bool,
     threads: int,
     copied: int = 0,
+    must_fit: bool = False,
 ) -> bool:
     """Return whether a network that was trained on some of the points fits into memory with all, and announce that.
 
-    `copied` are the bytes of a copy of it that is still to be made. The other arguments are as for `build`.
+    `copied` are the bytes of a copy of it that is still to be made. With `must_fit`, raises TooLargeError if it does
+    not fit. The other arguments are as for `build`.
     """
     support, wide = largest_support(options, features, transpose(labels)), network.output.wide
     needed = memory_needed(options, network, features, labels, support, scored, False, threads)
@@ -119,7 +121,7 @@ def fits_further(
         needed["new features of labels"] = GROWING_BYTES * (len(wide.indices) + support)
     needed |= {purpose: size for purpose, size in {**held, "pilot network": copied}.items() if size}
     limit = memory_limit(options, sum(held.values()) + network.nbytes)
-    if sum(needed.values()) > limit:
+    if sum(needed.values()) > limit and not must_fit:
         return False
     check_memory(needed, options, limit)
     return True

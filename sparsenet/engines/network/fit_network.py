@@ -219,7 +219,6 @@ def fit(
             after=None if before is None else before.run,
             shards=shards,
         )
-        del before  # and its points
         if resume:
             trainer.resume()
         try:
@@ -249,11 +248,11 @@ def _scouted(
     Return the options by it, the pilot if training goes on from it, and the bytes held then. `given` has the options
     of the caller, `options` also the sizes of a resumed run.
     """
-    may_go_on = sizing.may_follow_pilot(options, given, len(split.train[0]))
+    may_go_on = options.follows_pilot or not options.resumed  # free memory may differ, so a resumed run does the same
     if not may_go_on and on_pilot is None:
         return options, None, held
-    # A resumed run keeps the sizes that its pilot had.
-    free = replace(options, epochs=given.epochs) if may_go_on else given
+    # The pilot of a resumed run has the sizes of that run, unless a pilot found no use for hidden units.
+    free = replace(options, epochs=given.epochs, hidden=options.hidden or given.hidden)
     scouted, pilot = scouting.scout(free, split, held=held, seed=seed, threads=threads)
     options = scouted if options.epochs is None else options  # a resumed run has its number already
     if pilot is None:
@@ -261,7 +260,8 @@ def _scouted(
     arrays = (array for parameter in pilot.network.parameters() for array in parameter.arrays())
     kept = 0 if on_pilot is None else bytes_in_memory(arrays)
     how: dict[str, Any] = {"held": held, "scored": False, "threads": threads, "copied": kept}
-    goes_on = pilot.run is not None and fits_further(pilot.network, pilot.options, *split.train, **how)
+    how["must_fit"] = options.follows_pilot
+    goes_on = may_go_on and pilot.run is not None and fits_further(pilot.network, pilot.options, *split.train, **how)
     if on_pilot is not None:
         on_pilot(pilot.network.copy() if goes_on else pilot.network)
     return options, pilot if goes_on else None, {**held, "pilot network": kept}

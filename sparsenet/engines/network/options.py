@@ -111,6 +111,7 @@ class NetworkOptions:
     short_of: Mapping[str, str] = field(default_factory=dict)
     because: Mapping[str, Decision] = field(default_factory=dict)
     resumed: bool = False
+    follows_pilot: bool = False  # a resumed run that went on from its pilot run
     rules: AutoRules = field(default_factory=lambda: AUTO)
     parameters: Mapping[str, Any] = field(default_factory=dict, compare=False)
 

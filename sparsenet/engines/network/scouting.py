@@ -20,7 +20,7 @@ from sparsenet.engines.network.building import build
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.network_holdout import TrainingPoints
 from sparsenet.engines.network.options import NetworkOptions
-from sparsenet.engines.network.training import Progress, StopTraining, Trainer
+from sparsenet.engines.network.training import EndedRun, Progress, StopTraining, Trainer
 from sparsenet.features.targets import LoadedPoints
 from sparsenet.kernels.types import F64
 from sparsenet.selection.choose import Decision, Option, Rule, choose
@@ -30,7 +30,7 @@ class Pilot(NamedTuple):
     """The network of a pilot run as it was measured; `run` if training can go on from it, with `options`."""
 
     network: Network
-    run: Trainer | None
+    run: EndedRun | None
     options: NetworkOptions
 
 
@@ -64,7 +64,8 @@ def scout(
         run.run()
     decided = decide(options, recorder.with_hidden, recorder.without)
     if decided.epochs is None and decided.hidden == options.hidden:
-        return decided, Pilot(network, run, replace(built, because=decided.because, verbose=options.verbose))
+        further = replace(built, because=decided.because, verbose=options.verbose)
+        return decided, Pilot(network, EndedRun(run.history, run.steps), further)  # without the points of the run
     network.drop_state()
     measured = network if decided.hidden or network.input is None else network.wide_alone()
     return decided, Pilot(measured, None, decided)

@@ -143,7 +143,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
     """
     if not checkpoint_exists(Path(checkpoint)):
         return options
-    width, budget, epochs = checkpoints.saved_size(Path(checkpoint))
+    width, budget, epochs, follows_pilot = checkpoints.saved_size(Path(checkpoint))
     found: dict[str, Any] = {"hidden": (width,) if width else (), "wide_budget": budget or options.wide_budget}
     found["epochs"] = epochs
     kept = {name: value for name, value in found.items() if name in options.auto}
@@ -158,12 +158,7 @@ def resumed_options(options: NetworkOptions, checkpoint: str | os.PathLike[str],
                 f"{checkpoint} is the checkpoint of a run with {name}={value}, which {name}='auto' would not choose: "
                 f"set {name} to that, or {RESTART}"
             )
-    return replace(options, resumed=True, **kept)
-
-
-def may_follow_pilot(options: NetworkOptions, given: NetworkOptions, n_points: int) -> bool:
-    """Return whether a run with `options`, resumed or not, may go on from a pilot run with the `given` ones."""
-    return options.n_epochs(n_points) == given.n_epochs(n_points) and bool(options.hidden) == bool(given.hidden)
+    return replace(options, resumed=True, follows_pilot=follows_pilot, **kept)
 
 
 def explain_sizes(options: NetworkOptions, network: Network, scaling: Scaling, n_points: int) -> Choices:

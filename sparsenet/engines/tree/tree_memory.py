@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsenet.core.host_memory import needs_by_host
 from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import announce, bytes_in_memory, own_bytes
 from sparsenet.core.rows import Rows
@@ -156,34 +157,17 @@ class TreeMemory:
         return points.n_entries / max(len(points), 1)
 
     def _check(self, needed: Mapping[str, int], of_tasks: Callable[[int], int] = lambda n_tasks: 0) -> None:
-        """Announce the bytes of this process, and by `of_tasks` the bytes of the tasks of a host's workers.
-
-        Only the other host with the least memory left is announced.
-        """
-        own, others = {**self.held, **needed}, list[tuple[dict[str, int], int]]()
-        for host in self.runner.hosts() or []:
-            name = f"{host.n_workers} worker{'s' if host.n_workers > 1 else ''}"
-            size = of_tasks(host.n_workers)
-            if host.is_own:
-                own[name] = size
-            else:
-                limit = self.limit if self.is_given else host.available
-                others.append(({f"{name} on {host.name}": size}, limit))
-        self._announce(own, self.limit, is_own=True)
-        if others:
-            fullest = min(others, key=lambda other: other[1] - sum(other[0].values()))
-            self._announce(*fullest, is_own=False)
-
-    def _announce(self, needed: Mapping[str, int], limit: int, *, is_own: bool) -> None:
-        needed = {purpose: size for purpose, size in needed.items() if size}
-        total = sum(needed.values())
-        shown = self.shown and total > MORE * self._announced[is_own]
-        if shown:
-            self._announced[is_own] = total
-        problem = announce(needed, limit, is_given=self.is_given, shown=shown)
-        if problem is not None:
-            raised = "raise memory_limit, " if self.is_given else ""
-            raise MemoryError(f"{problem}: {raised}lower beam or use fewer points")
+        """Announce the bytes of this process, and by `of_tasks` the bytes of the tasks of a host's workers."""
+        how: dict[str, Any] = {"is_given": self.is_given, "of_workers": lambda host: of_tasks(host.n_workers)}
+        for own, limit, is_own in needs_by_host(self.runner, {**self.held, **needed}, self.limit, **how):
+            total = sum(own.values())
+            shown = self.shown and total > MORE * self._announced[is_own]
+            if shown:
+                self._announced[is_own] = total
+            problem = announce(own, limit, is_given=self.is_given, shown=shown)
+            if problem is not None:
+                raised = "raise memory_limit, " if self.is_given else ""
+                raise MemoryError(f"{problem}: {raised}lower beam or use fewer points")
 
 
 def _bytes_of(levels: list[Level]) -> int:

@@ -12,7 +12,7 @@ from sparsenet.core.machine import available_memory
 from sparsenet.core.memory import in_words
 from sparsenet.index.cells.byte_rows import ByteRows
 from sparsenet.index.cells.group_codes import AT_A_TIME, Codebook, GroupCodes
-from sparsenet.index.cells.spherical_kmeans import kmeans_memory, nearest_cells, spherical_kmeans
+from sparsenet.index.cells.spherical_kmeans import BLOCK, kmeans_memory, nearest_cells, spherical_kmeans
 from sparsenet.index.vector_index import Examples, fewest_candidates
 from sparsenet.kernels.types import F32, I32, I64
 
@@ -88,7 +88,8 @@ class CellIndex:
         """Learn new cells and list all labels."""
         config, n_labels = self.config, len(weight)
         n_cells = config.cells_of(n_labels)
-        self._check_memory(weight, examples)
+        listed = 0 if examples is None else len(examples.labels)
+        _check_memory("building", n_labels, self.peak_memory(n_labels, weight.shape[1], listed))
         source = examples.inputs if config.learns_inputs and examples is not None else weight
         sample = _sample(source, n_cells * config.n_vectors, config.seed)
         settings = {"n_iterations": config.n_iterations, "seed": config.seed, "threads": self.threads}
@@ -108,9 +109,12 @@ class CellIndex:
         changed[rows] = True
         if n_labels < n_old or not changed[n_old:].all():
             raise ValueError(f"rows must name the {n_labels - n_old} new labels, and no label may be missing")
+        _check_memory("updating", n_labels, self.update_memory(n_labels, weight.shape[1], len(self._seen)))
         rows = np.flatnonzero(changed)
         self._cells = np.concatenate((self._cells, np.zeros(n_labels - n_old, np.int32)))
-        self._cells[rows] = nearest_cells(weight[rows], self._centroids, self.threads)[0]
+        for start in range(0, len(rows), BLOCK):
+            own = rows[start : start + BLOCK]
+            self._cells[own] = nearest_cells(weight[own], self._centroids, self.threads)[0]
         places = np.full(n_labels, -1)
         places[self._labels] = np.arange(len(self._labels))
         places[rows] = -1
@@ -188,24 +192,33 @@ class CellIndex:
             codes[:, ~is_kept] = self._codebook.codes(_with_bias(weight, bias, labels[~is_kept]))
             self._codes.put(start, codes)
 
-    def _check_memory(self, weight: F32, examples: Examples | None) -> None:
-        (n_labels, width), n_listed = weight.shape, 0 if examples is None else len(examples.labels)
-        needed, available = self.peak_memory(n_labels, width, n_listed), available_memory()
-        if needed > available:
-            in_all, free = in_words(needed), in_words(available)
-            raise MemoryError(f"building an index of {n_labels:,} labels needs {in_all}, but only {free} are free")
-
     def peak_memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
         """Return the most bytes that `rebuild` takes, the index included, with `n_listed` labels of examples."""
         # k-means comes before there are entries, which are then sorted in integers of 64 bits.
         sample = kmeans_memory(self.config.cells_of(n_labels) * self.config.n_vectors, width)
         return self.memory(n_labels, width, n_listed) + max(sample, 40 * (n_labels + n_listed))
 
+    def update_memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
+        """Return the most bytes that `update` takes, besides the index before it, with `n_listed` pairs of examples."""
+        # Rows are assigned in blocks, then the entries are sorted, then rows are coded in blocks.
+        steps = (
+            (4 * width + 16) * min(n_labels, BLOCK),
+            40 * (n_labels + n_listed),
+            16 * width * min(n_labels, AT_A_TIME),
+        )
+        return self.memory(n_labels, width, n_listed) + 17 * n_labels + max(steps)
+
     def memory(self, n_labels: int, width: int, n_listed: int = 0) -> int:
         """Return the most bytes that the index takes, with `n_listed` labels of examples."""
         entries = n_labels + n_listed
         cells = self.config.cells_of(n_labels) * (5 * width + 12) + 8
         return GroupCodes.memory(entries, width + 1) + 4 * entries + 4 * n_labels + 8 * n_listed + cells
+
+
+def _check_memory(doing: str, n_labels: int, needed: int) -> None:
+    if needed > (available := available_memory()):
+        free = in_words(available)
+        raise MemoryError(f"{doing} an index of {n_labels:,} labels needs {in_words(needed)}, but only {free} are free")
 
 
 def _sample(vectors: F32, most: int, seed: int) -> F32:

@@ -11,6 +11,8 @@ from sklearn.base import clone
 
 from sparsenet import BlendClassifier, ExtremeClassifier, TextClassifier, TreeClassifier
 from sparsenet.core.memory import announce
+from sparsenet.core.rows import Rows
+from sparsenet.core.tasks import Host
 from sparsenet.engines.blend import blend_memory
 from sparsenet.engines.network import building
 from sparsenet.engines.tree import tree_memory
@@ -126,3 +128,27 @@ def test_the_limit_covers_a_second_tree(monkeypatch):
     limited = clone(usual).set_params(tree=TreeClassifier(memory_limit=second - 1))
     with pytest.warns(UserWarning, match=r"keeps its default weights and probabilities: training needs .*first tree"):
         limited.fit(X[:2000], Y[:2000])
+
+
+class OnHosts:
+    """A runner whose workers were seen on these hosts."""
+
+    def __init__(self, *hosts):
+        self.found = [Host(*host) for host in hosts]
+
+    def hosts(self):
+        return self.found
+
+
+def test_counts_the_tasks_of_neighbors_on_each_host(monkeypatch):
+    announced = []
+    monkeypatch.setattr(blend_memory, "announce", lambda needed, *rest, **more: announced.append(needed))
+    points = Rows.of(X), Rows.of(sparse.csr_array(np.eye(N_LABELS, dtype=np.float32)[Y]))
+    runner = OnHosts(("here", True, 2, 10**12), ("there", False, 1, 10**12))
+    blend_memory.check_parts_fit(points, held={}, beam=0, k=50, memory_limit=None, shown=False, runner=runner)
+    here, there = announced
+    assert here["2 workers"] == 2 * there["1 worker on there"] > 16 * 2 * X.nnz
+    refusing = OnHosts(("there", False, 8, 10**5))
+    monkeypatch.undo()
+    with pytest.raises(MemoryError, match=r"8 workers on there .*there are 100\.0 kB: use fewer points"):
+        blend_memory.check_parts_fit(points, held={}, beam=0, k=50, memory_limit=None, shown=False, runner=refusing)

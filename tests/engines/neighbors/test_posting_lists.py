@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import tempfile
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sparsenet import Rows, Workers
+from sparsenet import Rows, Workers, kernels
 from sparsenet.core import spilling
+from sparsenet.core.file_map import FileMap, file_map_of, read_parts
 from sparsenet.core.rows import transpose
 from sparsenet.core.spilling import Spill
 from sparsenet.core.workers import task_runner
@@ -141,3 +143,30 @@ def test_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(OSError, match=f"posting lists of the points take .* of the folder {tmp_path}; make room"):
         fit(points, LABELS, 5, seed=0, threads=1)
+
+
+def test_searches_read_lists_without_mapping_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, search = list[int](), kernels.nearest_points
+
+    def nearest_points(indptr: Any, indices: Any, data: Any, *index: Any) -> None:
+        assert file_map_of(index[1]) is file_map_of(index[2]) is None
+        sizes.append(int(index[0][-1]))
+        search(indptr, indices, data, *index)
+
+    found, _ = fit(on_disk(COUNTS, tmp_path), LABELS, 5, seed=0, threads=1)
+    monkeypatch.setattr(kernels, "nearest_points", nearest_points)
+    for each in (found, rounded_neighbors(found, Spill(0, tmp_path))):
+        sizes.clear()
+        each.nearest_others(Rows.of(COUNTS), np.arange(N), 5, 1)
+        assert len(sizes) > 10
+        assert max(sizes) < COUNTS.nnz / 2
+
+
+def test_parts_of_a_file_are_read_by_position(tmp_path: Path) -> None:
+    (tmp_path / "numbers").write_bytes(np.arange(1000, dtype=np.int32).tobytes())
+    with (tmp_path / "numbers").open("rb") as file:
+        array = np.ndarray(1000, np.int32, FileMap(file.fileno()))[100:]
+    assert read_parts(array, np.array([5, 0, 7]), np.array([2, 0, 1])).tolist() == [105, 106, 107]
+    os.truncate(tmp_path / "numbers", 404)
+    with pytest.raises(OSError, match="cut short"):
+        read_parts(array, np.array([5]), np.array([2]))

@@ -13,7 +13,7 @@ from sparsenet.core.ranked import share_right
 from sparsenet.core.workers import task_runner
 from sparsenet.engines.network import building, fit_network, network_holdout, scouting, sizing
 from sparsenet.engines.network.auto_rules import AUTO
-from sparsenet.engines.network.building import GROWING_BYTES, build, fits_further
+from sparsenet.engines.network.building import GROWING_BYTES, TooLargeError, build, fits_further
 from sparsenet.engines.network.model import Network
 from sparsenet.engines.network.options import NetworkOptions
 from sparsenet.selection.holdout import Holdout
@@ -208,17 +208,46 @@ def test_going_on_counts_a_copy_that_is_still_to_be_made(monkeypatch: pytest.Mon
     assert not fits_further(network, options, *points, **how, copied=1 << 20)
 
 
-@pytest.mark.parametrize(("n_epochs", "hidden", "n_pilots"), [(None, (4,), 1), (2, (4,), 0), (None, (), 0)])
-def test_a_resumed_run_needs_the_pilot_that_it_went_on_from(
-    n_epochs: int | None, hidden: tuple[int, ...], n_pilots: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+class Interrupting:
+    """Interrupts training after an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_epoch(self, record: dict[str, float]) -> None:
+        if record["epoch"] == self.epoch:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_resumed_run_goes_on_from_the_pilot_if_the_first_one_did(
+    goes_on: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points, options = few_points()
-    saved = replace(options, hidden=hidden, epochs=n_epochs or options.n_epochs(200), resumed=True)
-    monkeypatch.setattr(sizing, "resumed_options", lambda *_: saved)
-    scouted, scout = list[NetworkOptions](), scouting.scout
-    monkeypatch.setattr(scouting, "scout", lambda own, *args, **how: scouted.append(own) or scout(own, *args, **how))
-    fit_network.fit(points, options, seed=0, threads=1, checkpoint=tmp_path / "run", resume=True)
-    assert [(own.hidden, own.epochs, own.resumed) for own in scouted] == [((4,), None, True)] * n_pilots
+    how: dict[str, Any] = {"seed": 0, "threads": 1}
+    fits = fits_further if goes_on else lambda *_, **__: False
+    monkeypatch.setattr(fit_network, "fits_further", fits)
+    whole = fit_network.fit(points, options, **how)
+    how["checkpoint"] = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        fit_network.fit(points, options, callbacks=[Interrupting(options.n_epochs(200) - 1)], **how)
+    monkeypatch.setattr(fit_network, "fits_further", fits_further)  # now there is memory for both
+    resumed = fit_network.fit(points, options, resume=True, **how)
+    for name, weights in whole.network.weights().items():
+        np.testing.assert_array_equal(resumed.network.weights()[name], weights)
+
+
+def test_a_run_that_went_on_from_its_pilot_is_not_resumed_otherwise(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points, options = few_points()
+    how: dict[str, Any] = {"seed": 0, "threads": 1, "checkpoint": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        fit_network.fit(points, options, callbacks=[Interrupting(options.n_epochs(200) - 1)], **how)
+    growing = "new features of labels"
+    monkeypatch.setattr(building, "announce", lambda needed, *_, **__: "too much" if growing in needed else None)
+    with pytest.raises(TooLargeError, match="too much"):
+        fit_network.fit(points, replace(options, memory_limit=1), resume=True, **how)
 
 
 def test_share_right_divides_hits_by_true_labels() -> None:

@@ -173,11 +173,11 @@ def check_classifier(place: str | os.PathLike[str], classifier: str) -> None:
         raise CheckpointError(f"{problem}: resume with the former, or {RESTART}")
 
 
-def saved_size(directory: Path) -> tuple[int, int | None, int | None]:
-    """Return the last hidden width, the wide budget and the epochs of the run that wrote a checkpoint."""
+def saved_size(directory: Path) -> tuple[int, int | None, int | None, bool]:
+    """Return the last hidden width, wide budget and epochs of a saved run, and whether it went on from a pilot run."""
     run = saved_fingerprint(directory)
     widths = [columns for name, _, columns, _ in run.get("parameters", []) if name == "output.weight"]
-    return (widths or [0])[0], run.get("wide_budget"), run.get("epochs")
+    return (widths or [0])[0], run.get("wide_budget"), run.get("epochs"), run.get("follows_pilot", False)
 
 
 def _load(directory: Path, network: Network, run: dict[str, Any], run_size: RunSize) -> RunState:

@@ -17,9 +17,13 @@ from sparsenet.engines.network.training.trial import Trial
 #: The names of the data of a run, in the order of `data_of`.
 DATA = ("points", "labels", "validation points", "validation labels", "trial points", "trial labels")
 #: Settings with another name in the public API.
-_CALLED = {"seed": "seed (by random_state)", "shards": "shards of labels (by executor)"}
+_CALLED = {
+    "seed": "seed (by random_state)",
+    "shards": "shards of labels (by executor)",
+    "follows_pilot": "start from a pilot run",
+}
 #: Settings that only some runs record.
-_OPTIONAL = {"shards"}
+_OPTIONAL = {"shards", "follows_pilot"}
 #: Advice for a checkpoint that cannot be resumed.
 RESTART = "remove it to start again from the beginning"
 
@@ -32,12 +36,13 @@ def fingerprint(
     trial: Trial | None = None,
     classifier: str | None = None,
     shards: int | None = None,
+    follows_pilot: bool = False,
 ) -> dict[str, Any]:
     """Return everything that two equal runs share: settings, shapes and checksums, but not the number of threads.
 
     `classifier` is the class that trains the network, None for a network alone. `shards` is the number of shards of
-    labels, if tasks train them. Settings have the names of the parameters of `ExtremeClassifier`, which `differences`
-    shows. All values are JSON values.
+    labels, if tasks train them. `follows_pilot`: training went on from a pilot run. Settings have the names of the
+    parameters of `ExtremeClassifier`, which `differences` shows. All values are JSON values.
     """
     layers: list[SparseInput | Dense] = [*([network.input] if network.input else []), *network.hidden]
     output = network.output
@@ -51,6 +56,7 @@ def fingerprint(
         "trial": trial.epochs if trial else None,
         **({"may_end": True} if trial and trial.may_end else {}),
         **({"shards": shards} if shards else {}),
+        **({"follows_pilot": True} if follows_pilot else {}),
         **settings,
         **schedule,
         "hidden": [layer.n_outputs for layer in layers] or [0],

@@ -57,6 +57,8 @@ def check_fingerprint(run: Mapping[str, Any]) -> None:
     if classifier is not None and not isinstance(classifier, str):
         raise ValueError(f"classifier must be a name, got {classifier!r}")
     optional(integer, "wide_budget", run.get("wide_budget"), 1, MAX_WIDTH)
+    if run.get("follows_pilot", True) is not True:
+        raise ValueError(f"follows_pilot must be True or left out, got {run['follows_pilot']!r}")
     if "epochs" in run:
         integer("epochs", run["epochs"], 1, MAX_WIDTH)
     if not isinstance(parameters, list) or not all(map(_is_parameter, parameters)):

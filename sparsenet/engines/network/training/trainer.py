@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,13 @@ class _Stop(KeyboardInterrupt):
     """Ctrl-C, raised between two batches, where the state is consistent."""
 
 
+class EndedRun(NamedTuple):
+    """The measurements of each epoch of a run, and its number of steps."""
+
+    history: Sequence[dict[str, float]]
+    steps: int
+
+
 class Trainer:
     """Train a network on sparse points and labels, in place.
 
@@ -73,8 +80,8 @@ class Trainer:
         Kind of classifier that trains the network; a checkpoint of another kind is rejected.
     steps_before : int
         Steps of earlier runs, which the optimizers' states continue; 0 starts with fresh states.
-    after : Trainer, optional
-        An ended run of the same network on some of the points. This one goes on after its epochs.
+    after : EndedRun, optional
+        A run of the same network on some of the points. This one goes on after its epochs.
     shards : Shards, optional
         Takes the steps of the output layer by tasks.
 
@@ -117,7 +124,7 @@ class Trainer:
         time_budget: float | None = None,
         classifier: str | None = None,
         steps_before: int = 0,
-        after: Trainer | None = None,
+        after: EndedRun | None = None,
         shards: Shards | None = None,
     ) -> None:
         check_run(network, features, labels, config, validation, trial)
@@ -130,8 +137,9 @@ class Trainer:
         self.correction = ScoreCorrection()
         self._batcher = Batcher(features, labels, batch_size=config.batch_size, seed=config.seed)
         self._workspace, self._budget = Workspace(), TimeBudget(time_budget)
-        epoch, history = (0, []) if after is None else (after._state.epoch, list(after.history))
+        epoch, history = (0, []) if after is None else (len(after.history), list(after.history))
         self._state: RunState = RunState(epoch, history=history)
+        self._follows_pilot = after is not None
         self._trial_seconds = 0.0
         self._started, self._seconds_before, self._points = 0.0, 0.0, 0
         self._classifier = classifier
@@ -370,6 +378,5 @@ class Trainer:
     def _fingerprint(self) -> dict[str, Any]:
         data = data_of(self._features, self._labels, self._validation, self._trial)
         shards = SHARDS if self._shards is not None else None
-        return fingerprint(
-            self.network, self.config, data, trial=self._trial, classifier=self._classifier, shards=shards
-        )
+        about: dict[str, Any] = {"classifier": self._classifier, "follows_pilot": self._follows_pilot}
+        return fingerprint(self.network, self.config, data, trial=self._trial, shards=shards, **about)
