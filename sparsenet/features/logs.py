@@ -139,8 +139,8 @@ def _checked(columns: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     if any(positions):
         columns["time"] = None if time == AUTO else time
         if not all(positions):
-            given = ", ".join(f"{argument}={name!r}" for argument, name in columns.items() if name is not None)
-            raise ValueError(f"columns must all be names or all positions, got {given}")
+            found = ", ".join(f"{argument}={name!r}" for argument, name in columns.items() if name is not None)
+            raise ValueError(f"columns must all be names or all positions, got {found}")
     given = {argument: str(name) for argument, name in columns.items() if name is not None}
     repeated = first_repeated(list(given.values()))
     if repeated is not None:
