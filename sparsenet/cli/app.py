@@ -17,7 +17,7 @@ import typer
 
 from sparsenet.cli import usage
 from sparsenet.cli.option_table import options_of
-from sparsenet.cli.reporting import errors_reported, say, show
+from sparsenet.cli.reporting import before_saving, errors_reported, say, show
 from sparsenet.cli.streams import watched_output
 
 app = typer.Typer(
@@ -77,8 +77,16 @@ def train(given: SimpleNamespace) -> None:
     Ctrl-C stops training. A network, alone or in a blend, is saved as far as it is trained. A tree or a text model is
     not saved, and the previous model stays.
     """
-    from sparsenet.cli import log_commands, point_training, stream_commands, table_commands, text_sources, text_training
-    from sparsenet.core.progress import shown_by_default
+    with before_saving(given.model, "starting"):
+        from sparsenet.cli import (
+            log_commands,
+            point_training,
+            stream_commands,
+            table_commands,
+            text_sources,
+            text_training,
+        )
+        from sparsenet.core.progress import shown_by_default
 
     with shown_by_default(given.progress):
         if kind := usage.stream_kind(given):
@@ -222,10 +230,11 @@ def update(given: SimpleNamespace) -> None:
 
     Ctrl-C leaves the saved model unchanged.
     """
-    from sparsenet.cli import models, stream_commands
-    from sparsenet.core.progress import shown_by_default
+    with before_saving(given.output or given.model, "starting"):
+        from sparsenet.cli import models, stream_commands
+        from sparsenet.core.progress import shown_by_default
 
-    kind = models.stream_kind(given.model)
+        kind = models.stream_kind(given.model)
     if kind is None:
         raise typer.BadParameter(f"{given.model} is no model of a stream, and only these are updated: train it again")
     usage.check_options("update", given, kind)
@@ -238,7 +247,8 @@ def update(given: SimpleNamespace) -> None:
 @command("compress reviews --max-bytes 5MB --valid more-reviews.csv")
 def compress(given: SimpleNamespace) -> None:
     """Make a text model smaller by removing its smallest weights, and measure the loss of accuracy on --valid."""
-    from sparsenet.cli import models, text_commands, text_sources
+    with before_saving(given.output or given.model, "starting"):
+        from sparsenet.cli import models, text_commands, text_sources
 
     if not models.is_text_model(given.model):
         raise typer.BadParameter(models.why_not_compressed(given.model))

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.cli.reporting import SkippedLines, count, memory_for, say
+from sparsenet.cli.reporting import SkippedLines, before_saving, count, memory_for, say
 from sparsenet.cli.results import ESCAPES
-from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
+from sparsenet.cli.runs import Clock, check_readable, measuring_saved, save
 from sparsenet.cli.usage import check_names, refuse, refuse_given
 from sparsenet.core.memory import in_words
 from sparsenet.data import DataError

@@ -11,13 +11,11 @@ from typing import Any
 from sparsenet import data, kernels, metrics, storage
 from sparsenet.cli.models import PointClassifier
 from sparsenet.cli.point_files import PointFile, check_validation, labels_of, read_validation
-from sparsenet.cli.reporting import count, memory_for, say
+from sparsenet.cli.reporting import before_saving, count, memory_for, nothing_saved, say
 from sparsenet.cli.results import best_epoch
 from sparsenet.cli.runs import (
     Clock,
-    before_saving,
     checkpoint_of,
-    nothing_saved,
     remove_checkpoint,
     save,
     saved_unmeasured,

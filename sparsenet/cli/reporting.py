@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -98,6 +99,28 @@ class SkippedLines:
 
 
 @contextmanager
+def before_saving(model_path: Path, what: str) -> Iterator[None]:
+    """On Ctrl-C report what was interrupted, and that the model directory has not changed."""
+    try:
+        yield
+    except (KeyboardInterrupt, ImportError) as error:
+        if not _is_interrupt(error):
+            raise
+        described = isinstance(error, KeyboardInterrupt) and str(error)
+        raise KeyboardInterrupt(described or f"while {what}: {nothing_saved(model_path)}") from None
+
+
+def nothing_saved(model_path: Path) -> str:
+    """Describe the state of the model directory after a run that saved nothing."""
+    return f"no model is saved, {model_path} stays as it was" if model_path.exists() else "no model is saved"
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Return whether Ctrl-C caused an error: an extension module that it interrupts raises an ImportError."""
+    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
+
+
+@contextmanager
 def errors_reported(command: str) -> Iterator[None]:
     """Turn the errors of a command into one line and an exit status."""
 
@@ -111,6 +134,9 @@ def errors_reported(command: str) -> Iterator[None]:
         say("interrupted" + (f": {interrupt}" if str(interrupt) else ""))
         raise typer.Exit(130) from None
     except (ValueError, ArithmeticError, MemoryError, OSError, ImportError) as error:
+        if _is_interrupt(error):
+            say("interrupted")
+            raise typer.Exit(130) from None
         _fail(error, command)
 
 

@@ -60,15 +60,6 @@ def _places(state: Path) -> list[Path]:
     return [state, *(Path(beside(state, tree)) for tree in TREES)]
 
 
-@contextmanager
-def before_saving(model_path: Path, what: str) -> Iterator[None]:
-    """On Ctrl-C report what was interrupted, and that the model directory has not changed."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(str(interrupt) or f"while {what}: {nothing_saved(model_path)}") from None
-
-
 def save(model: BaseEstimator, model_path: Path, **how: bool) -> None:
     """Save a model without its number of threads, so that equal models are equal files."""
     threads = model.n_jobs
@@ -78,11 +69,6 @@ def save(model: BaseEstimator, model_path: Path, **how: bool) -> None:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"while saving: {model_path} holds {others}, or all of the new one") from None
     model.set_params(n_jobs=threads)
-
-
-def nothing_saved(model_path: Path) -> str:
-    """Describe the state of the model directory after a run that saved nothing."""
-    return f"no model is saved, {model_path} stays as it was" if model_path.exists() else "no model is saved"
 
 
 def check_readable(*paths: Path | None) -> None:

@@ -23,9 +23,9 @@ from sparsenet.cli.log_commands import (
     name_lines,
     read_name,
 )
-from sparsenet.cli.reporting import SkippedLines, count, memory_for, say
+from sparsenet.cli.reporting import SkippedLines, before_saving, count, memory_for, say
 from sparsenet.cli.results import ESCAPES
-from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
+from sparsenet.cli.runs import Clock, check_readable, measuring_saved, save
 from sparsenet.cli.usage import check_names
 from sparsenet.core.memory import in_words
 from sparsenet.data.errors import quoted
@@ -79,10 +79,10 @@ def update(given: SimpleNamespace) -> dict[str, Any]:
     """Learn a later log, save the model, and return a summary for people and programs."""
     refuse_stdin_twice({"LOG": given.data, "--item-features": given.item_features})
     output = given.output or given.model
-    storage.prepare(output)
     clock, options = Clock(), _links_of(given, "train") | _items_of(given)
     loading, learning = f"loading {given.model}", f"learning the stream {name_of(given.data)}"
     with before_saving(output, loading), memory_for(loading):
+        storage.prepare(output)
         model = load(given.model).set_params(n_jobs=given.threads)
     before = model.n_events_
     with before_saving(output, learning), memory_for(learning):

@@ -14,8 +14,8 @@ from scipy import sparse
 
 from sparsenet import storage
 from sparsenet.cli import results, text_commands, usage
-from sparsenet.cli.reporting import count, memory_for, say
-from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
+from sparsenet.cli.reporting import before_saving, count, memory_for, say
+from sparsenet.cli.runs import Clock, check_readable, measuring_saved, save
 from sparsenet.core.memory import in_words
 from sparsenet.data.dialect import Dialect
 from sparsenet.data.errors import quoted

@@ -14,9 +14,9 @@ from scipy import sparse
 
 from sparsenet import metrics, storage
 from sparsenet.cli import results
-from sparsenet.cli.reporting import SkippedLines, count, say
+from sparsenet.cli.reporting import SkippedLines, before_saving, count, say
 from sparsenet.cli.results import answer_line
-from sparsenet.cli.runs import before_saving, save
+from sparsenet.cli.runs import save
 from sparsenet.cli.text_sources import TextSource, in_batches
 from sparsenet.core.machine import default_threads
 from sparsenet.data.errors import quoted

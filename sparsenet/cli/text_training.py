@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sparsenet import storage
-from sparsenet.cli.reporting import count, memory_for, say
-from sparsenet.cli.runs import Clock, before_saving, check_readable, measuring_saved, save
+from sparsenet.cli.reporting import before_saving, count, memory_for, say
+from sparsenet.cli.runs import Clock, check_readable, measuring_saved, save
 from sparsenet.cli.text_commands import labelled, top_labels
 from sparsenet.cli.text_sources import TextSource, read_validation
 from sparsenet.core.memory import in_words

@@ -173,7 +173,8 @@ def read_weights(frame: Frame, column: str) -> F32:
         if len(strays):
             row = int(strays[0])
             problem = f"column {column!r} holds {cut(repr(values[row]))}, which is not a number"
-            raise frame.error(f"{problem}{_decimal_advice(frame, values[row])}", row)
+            advice = _decimal_advice(frame, values[row]) or ": correct it, or leave the row out"
+            raise frame.error(f"{problem}{advice}", row)
     elif values.dtype.kind in "ifb":
         numbers = values.astype(np.float64)
     else:

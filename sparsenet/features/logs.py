@@ -16,7 +16,9 @@ from sparsenet.core.progress import parts_done
 from sparsenet.core.validation import boolean, first_repeated, first_unusable, optional, unusable
 from sparsenet.data.columns import refuse_values
 from sparsenet.data.dialect import DEFAULT, NO_FILE, Dialect, LearntFile
+from sparsenet.data.formats import text_format
 from sparsenet.data.frames import Frame, is_frame, read_frame
+from sparsenet.data.sources import name_of
 from sparsenet.features.interactions import Interactions
 from sparsenet.features.log_values import encode_names, read_times, read_weights
 from sparsenet.features.name_kinds import in_kind
@@ -134,12 +136,11 @@ def _checked(columns: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         may_be_none = name is None and argument in ("time", "weight")
         if not (isinstance(name, str) or _is_position(name) or may_be_none):
             raise ValueError(f"{argument} must be the name of a column, or its position in a file, got {name!r}")
-    *first, last = columns
-    arguments = f"{', '.join(first)} and {last}"
     if any(positions):
         columns["time"] = None if time == AUTO else time
         if not all(positions):
-            raise ValueError(f"{arguments} must all be names or all positions, got {columns}")
+            found = ", ".join(f"{argument}={name!r}" for argument, name in columns.items() if name is not None)
+            raise ValueError(f"columns must all be names or all positions, got {found}")
     given = {argument: str(name) for argument, name in columns.items() if name is not None}
     repeated = first_repeated(list(given.values()))
     if repeated is not None:
@@ -265,10 +266,8 @@ def read_log(
 
 def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Frame:
     """Read the columns of a log; all columns of the file if one is missing, since the error lists them."""
-    if columns.by_position and not isinstance(log, str | os.PathLike):
-        advice = "pass a file, or fit on columns with names" if columns.are_learnt else "name the column"
-        found = f"{columns.ARGUMENTS[0]}={columns.user} is a position in a file"
-        raise ValueError(f"{found}, and {argument} is none: {advice}")
+    if columns.by_position:
+        _require_positions(log, columns, file, argument)
     dialect = replace(file.dialect, header=False) if columns.by_position else file.dialect
     how: dict[str, Any] = {"argument": argument, "format": file.format, "dialect": dialect}
     size = os.path.getsize(log) if isinstance(log, str | os.PathLike) and os.path.isfile(log) else 0
@@ -276,6 +275,18 @@ def log_frame(log: Any, columns: LogColumns, file: LogFile, argument: str) -> Fr
         frame = read_frame(log, columns=columns.wanted(), on_bytes=on_bytes, **how)
     is_complete = all(name in frame for name in columns.given())
     return frame if is_complete or (isinstance(log, str) and log == "-") else read_frame(log, **how)
+
+
+def _require_positions(log: Any, columns: LogColumns, file: LogFile, argument: str) -> None:
+    """Refuse a log whose columns have no positions."""
+    found = f"{columns.ARGUMENTS[0]}={columns.user} is a position in a file"
+    if not isinstance(log, str | os.PathLike):
+        advice = "pass a file, or fit on columns with names" if columns.are_learnt else "name the column"
+        raise ValueError(f"{found}, and {argument} is none: {advice}")
+    format = text_format(log) if file.format == "auto" else file.format
+    if format in ("jsonl", "parquet"):
+        advice = "pass CSV or TSV, or fit on columns with names" if columns.are_learnt else "name the column"
+        raise ValueError(f"{found} of CSV or TSV, and {name_of(log)} is {format}: {advice}")
 
 
 def _of_frame(frame: Frame, columns: LogColumns, may_be_empty: bool, kinds: Kinds) -> Log:

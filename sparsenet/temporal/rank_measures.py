@@ -15,6 +15,7 @@ def rank_measures(ranks: NDArray[Any]) -> dict[str, float]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> rank_measures(np.array([1, 2, MISS, 40]))
     {'MRR': 0.38125, 'recall@1': 0.25, 'recall@10': 0.5}
     """

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sparsenet import load
-from sparsenet.cli import stream_commands
+from sparsenet.cli import models, stream_commands
 from sparsenet.storage.folder import Folder
 from sparsenet.temporal import NextItem, TemporalLinkPredictor
 from sparsenet.temporal.stream_model import StreamModel
@@ -184,6 +184,7 @@ def test_updates_as_python(kind: str, links: Path, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "said"),
     [
+        (models, "stream_kind", "while starting: no model is saved, {model} stays as it was"),
         (stream_commands, "load", "while loading {model}: no model is saved, {model} stays as it was"),
         (StreamModel, "_read", "while learning the stream {log}: no model is saved, {model} stays as it was"),
         (NextItem, "_learn", "while learning the stream {log}: no model is saved, {model} stays as it was"),
@@ -202,6 +203,20 @@ def test_ctrl_c_in_an_update_names_the_step_and_leaves_a_model(
     assert (status, shown, told) == (130, "", f"sparsenet: interrupted: {said.format(model=model, log=log)}")
     assert files(model) == before
     assert load(model).n_events_ == 800
+
+
+def test_an_extension_module_that_ctrl_c_interrupts_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr(models, "stream_kind", interrupted)
+    model = folder / "wiki"
+    status, _, told = run("update", model, folder / "later.csv")
+    assert (status, told) == (
+        130,
+        f"sparsenet: interrupted: while starting: no model is saved, {model} stays as it was",
+    )
+    assert run("evaluate", model, folder / "later.csv")[::2] == (130, "sparsenet: interrupted")
 
 
 def test_updates_in_place_with_features(tmp_path: Path) -> None:

@@ -168,7 +168,10 @@ def test_floats_that_are_whole_are_names() -> None:
         ({"w": [1, -2]}, "row 1 of log: column 'w' holds the weight -2"),
         ({"w": [1, np.nan]}, "row 1 of log: column 'w' is empty"),
         ({"w": [1, 1e39]}, r"row 1 of log: column 'w' holds the weight 1e\+39"),
-        ({"w": ["1", "many"]}, "row 1 of log: column 'w' holds 'many', which is not a number"),
+        (
+            {"w": ["1", "many"]},
+            "row 1 of log: column 'w' holds 'many', which is not a number: correct it, or leave the row out",
+        ),
         ({"w": [0, 0]}, "all weights in the column 'w' are 0"),
         ({"user": [], "item": [], "time": [], "w": []}, "log: holds no rows"),
         ({"user": ["a"]}, "column 'user' has 1 values and column 'item' has 2"),
@@ -203,7 +206,7 @@ def test_errors_name_the_line_of_a_file(tmp_path: Path) -> None:
     [
         ({"user": None}, "user must be the name of a column, or its position in a file, got None"),
         ({"item": "user"}, "must be different columns, got 'user' twice"),
-        ({"user": 0}, "must all be names or all positions"),
+        ({"user": 0}, "columns must all be names or all positions, got user=0, item='item'"),
         ({"time": 1.5}, "time must be the name of a column"),
         (
             {"user": pd.Series(["a"])},
@@ -242,6 +245,10 @@ def test_arguments_for_columns_and_files_are_refused_for_others() -> None:
         read(LOG, format="csv")
     with pytest.raises(ValueError, match="user=0 is a position in a file, and log is none"):
         read(LOG, user=0, item=1)
+    with pytest.raises(
+        ValueError, match=r"user=0 is a position in a file of CSV or TSV, and log\.parquet is parquet: name"
+    ):
+        read("log.parquet", user=0, item=1)
 
 
 def test_joined_logs_are_the_log_of_all_rows() -> None:
