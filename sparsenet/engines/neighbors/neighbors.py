@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sparsenet import kernels
 from sparsenet.core.file_map import file_map_of
+from sparsenet.core.machine import release_memory
 from sparsenet.core.memory import arrays_of
 from sparsenet.core.ranked import best_first
 from sparsenet.core.rows import Rows, as_matrix, by_row, parts_of, pointers_of
@@ -147,6 +148,7 @@ class Neighbors:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
         k_found = k + 1 + (k if self.n_centroids else 0)
         found = [own.nearest(part, k_found, threads) for own, part in self._with_lists(points)]
+        release_memory()  # of the lists
         near, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
         products[near == sample[:, None]] = 0
         if self.centroids is not None:

@@ -12,7 +12,7 @@ from sparsenet.core.rows import POINTS_AT_A_TIME, Rows, RowSource, by_row, parts
 from sparsenet.core.spilling import Spill
 from sparsenet.kernels.types import F32, F64, I32, I64
 
-#: Entries of a part, and the bytes that each takes while it is weighed and cut; transposing takes as many.
+#: Entries of a part of points, and the bytes that each takes while it is transposed.
 ENTRIES_AT_A_TIME, BYTES_AN_ENTRY = 1 << 22, 25
 
 
@@ -100,7 +100,7 @@ def peak_memory(points: RowSource, max_points: int, spill: Spill) -> int:
 
 def parts(lists: Rows) -> Iterator[Rows]:
     """Yield parts of posting lists; then return freed memory to the system, and their pages if they are in files."""
-    for begin, end in parts_of(lists.indptr, ENTRIES_AT_A_TIME):
+    for begin, end in parts_of(lists.indptr, ENTRIES_AT_A_TIME // 2):  # pages of the file count as memory, too
         yield lists.slice(begin, end)
         for array in (lists.indices, lists.data):
             release_pages(array)
