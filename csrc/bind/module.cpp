@@ -2,7 +2,27 @@
 // there is no arithmetic in these files.
 #include <pybind11/pybind11.h>
 
+#include <chrono>
+
+#include "../core/stopping.h"
+
 namespace sparsenet {
+namespace {
+
+// Throws the exception of a signal handler, such as KeyboardInterrupt, if this thread called a kernel and released the
+// GIL. Threads of the pool have no Python state, and other threads of Python handle no signals.
+void handle_signals() {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kBetween{50};  // taking the GIL may have to wait for other threads
+  thread_local Clock::time_point last;
+  if (PyGILState_GetThisThreadState() == nullptr || PyGILState_Check() != 0 || Clock::now() - last < kBetween) return;
+  last = Clock::now();
+  pybind11::gil_scoped_acquire acquired;
+  if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+}
+
+}  // namespace
+
 void bind_dual(pybind11::module_& core);      // training of linear classifiers
 void bind_graph(pybind11::module_& core);     // temporal graph networks
 void bind_index(pybind11::module_& core);     // exact and approximate search for the best labels and neighbors
@@ -20,6 +40,7 @@ void bind_wide(pybind11::module_& core);      // the wide path
 
 PYBIND11_MODULE(_core, core) {
   core.doc() = "C++ kernels of sparsenet; use them through sparsenet.kernels";
+  sparsenet::set_stop_hook(sparsenet::handle_signals);
   sparsenet::bind_dual(core);
   sparsenet::bind_graph(core);
   sparsenet::bind_index(core);

@@ -6,9 +6,13 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "stopping.h"
 
 namespace sparsenet {
 namespace {
@@ -26,6 +30,11 @@ void relax() {
 #endif
 }
 
+class Pool;
+// The pool whose task this thread runs.
+thread_local Pool* running = nullptr;
+void (*stop_hook)() = nullptr;
+
 // Each call of run() offers `threads` - 1 seats. A worker that takes a seat runs tasks until none are left, then
 // leaves. A worker that wakes too late finds no seat, and the call does not wait for it.
 class Pool {
@@ -35,14 +44,17 @@ class Pool {
     task_ = &task;
     n_tasks_ = n_tasks;
     next_.store(0);
-    error_ = nullptr;
+    failed_.store(false);
     offer(threads - 1);
     work();
     const int taken = threads - 1 - seats_.exchange(0);
     // Each worker increments `left_` when it leaves, so `left_` returns to 0 when every worker with a seat has left.
     if (left_.fetch_sub(taken) != taken) wait_for_workers();
-    if (error_) std::rethrow_exception(error_);
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));  // an error may keep arrays of Python alive
   }
+
+  // Whether a task of the current call has thrown.
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
  private:
   // If the system refuses another thread, the existing ones share the work; the caller alone is enough.
@@ -104,12 +116,17 @@ class Pool {
   }
 
   void work() {
+    struct Running {
+      explicit Running(Pool* pool) { running = pool; }
+      ~Running() { running = nullptr; }
+    } marked(this);
     for (int64_t i = next_.fetch_add(1); i < n_tasks_; i = next_.fetch_add(1)) {
       try {
         (*task_)(i);
       } catch (...) {
         std::lock_guard<std::mutex> lock(mutex_);
         if (!error_) error_ = std::current_exception();
+        failed_.store(true);
         next_.store(n_tasks_);
       }
     }
@@ -126,6 +143,7 @@ class Pool {
   const std::function<void(int64_t)>* task_ = nullptr;
   int64_t n_tasks_ = 0;
   std::exception_ptr error_;
+  std::atomic<bool> failed_{false};
 };
 
 // Never destroyed: a worker may still run when the process exits.
@@ -139,6 +157,13 @@ void abandon_after_fork() {
 }
 
 }  // namespace
+
+void stop_point() {
+  if (running != nullptr && running->failed()) throw std::runtime_error("another task has failed");
+  if (stop_hook != nullptr) stop_hook();
+}
+
+void set_stop_hook(void (*hook)()) { stop_hook = hook; }
 
 void parallel_for(int64_t n_tasks, int threads, const std::function<void(int64_t)>& task) {
   static const int registered = pthread_atfork(nullptr, nullptr, abandon_after_fork);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../core/split_mix.h"
+#include "../core/stopping.h"
 #include "../core/threads.h"
 
 namespace sparsenet {
@@ -52,6 +53,7 @@ float DualPasses::stride() const { return stride_of(count_, rules_.max_epochs); 
 
 bool DualPasses::start() {
   if (ended_ || count_ >= rules_.max_epochs) return false;
+  stop_point();
   all_ = active_ == n_;
   in_a_row_ = all_ ? 0 : in_a_row_ + 1;
   shuffle(order_.data(), active_, rules_.seed);

@@ -82,11 +82,15 @@ def test_the_function_must_make_an_executor(scratch):
         run(lambda: None, add, [(1,)], scratch=scratch)
 
 
-class PlainPool(ThreadPoolExecutor):
+class PlainPool:
     """A pool whose `shutdown` has no `cancel_futures`, as in loky."""
 
+    def __init__(self):
+        self._pool = ThreadPoolExecutor(1)
+        self.submit = self._pool.submit
+
     def shutdown(self, wait=True):
-        super().shutdown(wait)
+        self._pool.shutdown(wait)
 
 
 def test_a_class_of_executors_makes_one_with_any_shutdown(scratch):

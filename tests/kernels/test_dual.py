@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -128,3 +130,20 @@ def test_rejects_wrong_arguments(backend):
         train(backend, X, Y, positive[:3], negative)
     with pytest.raises(ValueError, match="threads"):
         train(backend, X, Y, positive, negative, threads=0)
+
+
+@pytest.mark.skipif(not has_extension(), reason="Numba's kernels end before Ctrl-C is noticed")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_a_long_training(threads):
+    """Without it, a million passes take minutes."""
+    native, started = importlib.import_module("sparsenet._core"), time.monotonic()
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(native, *problem(n=2000, n_labels=40), epochs=1_000_000, tolerance=1e-30, threads=threads)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - started < 10
+    train(native, *problem(), epochs=3, threads=threads)  # the pool goes on
