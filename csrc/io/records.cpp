@@ -2,12 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "../core/threads.h"
 
@@ -137,25 +134,19 @@ int64_t decode_rows(const uint8_t* records, const int64_t* starts, int64_t n, co
 }
 
 int64_t read_records(int file, const int64_t* offsets, const int64_t* starts, int64_t n, uint8_t* out) {
-  std::vector<std::pair<int64_t, int64_t>> pieces(static_cast<size_t>(n));  // offset and number
-  for (int64_t i = 0; i < n; ++i) pieces[i] = {offsets[i], i};
-  if (!std::is_sorted(offsets, offsets + n)) std::sort(pieces.begin(), pieces.end());
-  for (int64_t at = 0; at < n;) {
-    const int64_t offset = pieces[at].first, i = pieces[at].second;
-    int64_t last = i;
-    const auto follows = [&](const auto& piece) {
-      return piece.second == last + 1 && piece.first == offset + starts[last + 1] - starts[i];
-    };
-    while (++at < n && follows(pieces[at])) ++last;
+  for (int64_t i = 0; i < n;) {
+    int64_t next = i + 1;
+    while (next < n && offsets[next] == offsets[i] + starts[next] - starts[i]) ++next;
     int64_t done = 0;
-    const int64_t size = starts[last + 1] - starts[i];
+    const int64_t size = starts[next] - starts[i];
     while (done < size) {
-      const auto read = pread(file, out + starts[i] + done, static_cast<size_t>(size - done), offset + done);
+      const auto read = pread(file, out + starts[i] + done, static_cast<size_t>(size - done), offsets[i] + done);
       if (read < 0 && errno == EINTR) continue;
       if (read < 0) return errno;
       if (read == 0) return -1;
       done += read;
     }
+    i = next;
   }
   return 0;
 }

@@ -19,9 +19,8 @@ void encode_rows(const int64_t* indptr, int64_t n, const int32_t* indices, const
 int64_t decode_rows(const uint8_t* records, const int64_t* starts, int64_t n, const uint8_t* value_bytes, int64_t width,
                     const int64_t* indptr, int32_t* indices, double* values, int threads);
 
-// Reads n pieces of an open file to out[starts[i], starts[i + 1]); piece i begins at offsets[i] of the file. Pieces are
-// read in the order of the file, which the system finds sooner, and neighbors in one call. Returns 0, an errno, or -1
-// if the file ends too early.
+// Reads n pieces of an open file to out[starts[i], starts[i + 1]); piece i begins at offsets[i] of the file. Neighbors
+// in the file are read in one call. Returns 0, an errno, or -1 if the file ends too early.
 int64_t read_records(int file, const int64_t* offsets, const int64_t* starts, int64_t n, uint8_t* out);
 
 }  // namespace sparsenet

@@ -129,11 +129,10 @@ def _decode_rows(
 @checked(offsets="i64 n", starts="ptr n+1 bytes", out="out u8 >=bytes")
 def read_records(file: int, offsets: I64, starts: I64, out: U8) -> int:
     """See `sparsenet/_core.pyi`."""
-    order = np.argsort(offsets, kind="stable")
-    follows = (np.diff(order) == 1) & (np.diff(offsets[order]) == np.diff(starts)[order[:-1]])
-    runs = np.split(order, np.flatnonzero(~follows) + 1) if len(order) else []
-    for run in runs:
-        place, left, size = int(offsets[run[0]]), out.data[starts[run[0]] : starts[run[-1] + 1]], 1
+    apart = np.flatnonzero(np.diff(offsets) != np.diff(starts)[:-1]) + 1
+    begins = [0, *apart.tolist()] if len(offsets) else []
+    for begin, end in zip(begins, [*begins[1:], len(offsets)], strict=False):
+        place, left, size = int(offsets[begin]), out.data[starts[begin] : starts[end]], 1
         while left:
             try:
                 size = os.preadv(file, [left], place)
