@@ -73,7 +73,8 @@ def test_a_limit_counts_the_parts_next_to_the_network(monkeypatch):
 def test_refuses_before_the_tree_is_trained(monkeypatch):
     monkeypatch.setattr("sparsenet.engines.blend.fit_blend.fit_tree.fit", lambda *given, **more: pytest.fail("trained"))
     with pytest.raises(
-        MemoryError, match=r"needs .*texts .*points .*routing .*neighbors .*limit is 1\.0 MB: use fewer"
+        MemoryError,
+        match=r"needs .*texts .*points .*routing .*neighbors .*limit is 1\.0 MB: raise memory_limit, or use",
     ):
         TextClassifier(method="blend", memory_limit=10**6, verbose=False).fit(TEXTS, Y)
     monkeypatch.setattr("sparsenet.engines.blend.blend_memory.available_memory", lambda: 0)
