@@ -1,4 +1,4 @@
-"""Answers to one text or one row of a table after another, by a model that later changes do not reach."""
+"""Answers to one text or one row of a table after another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RowPredictor:
     """Predict the k best labels of a text or of a row of a table, or of many, as `topk` does.
 
     `TextClassifier.predictor` and `TableClassifier.predictor` create it. Several threads may use one at once. Later
-    changes to the classifier do not reach it; create a new one after further training.
+    changes to the classifier's parameters do not reach it; create a new one after further training.
 
     Parameters
     ----------

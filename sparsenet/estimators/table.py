@@ -254,7 +254,7 @@ class TableClassifier(SavingMixin, AnswersMixin, ClassifierMixin, BaseEstimator)
         return self._fitted.member.probabilities(points, self._threads())
 
     def predictor(self, k: int = 5) -> RowPredictor:  # type: ignore[override]  # of rows
-        """Build a `RowPredictor`, which answers as `topk` does, and which later changes to the model do not reach."""
+        """Build a `RowPredictor`, which answers as `topk` does; build a new one after further training."""
         check_is_fitted(self)
         return RowPredictor(self, k=k)
 

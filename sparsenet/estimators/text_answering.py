@@ -60,7 +60,7 @@ class TextAnswersMixin(TopkMixin, FittedHtmlMixin):
         return fitted.target.classes[fitted.answers.best(text)]
 
     def predictor(self, k: int = 5) -> RowPredictor:
-        """Build a `RowPredictor`, which answers as `topk` does, and which later changes to the model do not reach."""
+        """Build a `RowPredictor`, which answers as `topk` does; build a new one after further training."""
         check_is_fitted(self)
         return RowPredictor(self, k=k)
 

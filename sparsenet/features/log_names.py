@@ -41,8 +41,8 @@ def unknown_name(known: NDArray[Any], name: Any, argument: str, advice: str) -> 
     """Return the error for an unknown name."""
     name = name.item() if isinstance(name, np.generic) else name
     if isinstance(name, str) != (known.dtype.kind == "O"):
-        kind, example = ("strings", known[0]) if known.dtype.kind == "O" else ("whole numbers", int(known[0]))
-        advice = f"the model knows them by {kind}, such as {example!r}"
+        example = known[0] if known.dtype.kind == "O" else int(known[0])
+        advice = f"the model knows names such as {example!r}"
     return ValueError(
         f"{argument} holds {cut(repr(name))}, which the log that the model learnt from does not: {advice}"
     )

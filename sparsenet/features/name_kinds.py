@@ -17,7 +17,8 @@ from sparsenet.kernels.types import Bools
 
 #: The kinds of names in words, by the kind of their array.
 KINDS = {"O": "strings", "i": "whole numbers"}
-_WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,17}")
+_WHOLE_NUMBER = re.compile("0|-?[1-9][0-9]{0,18}")
+_INT64 = np.iinfo(np.int64)
 
 
 def in_kind(names: NDArray[Any], kind: str | None) -> tuple[NDArray[Any], Bools]:
@@ -36,6 +37,12 @@ def in_kind(names: NDArray[Any], kind: str | None) -> tuple[NDArray[Any], Bools]
         return names, np.ones(len(names), bool)
     if kind == "O":
         return objects([str(name) for name in names.tolist()]), np.ones(len(names), bool)
-    found = [int(name) if _WHOLE_NUMBER.fullmatch(name) else None for name in names.tolist()]
+    found = [_whole_number(name) for name in names.tolist()]
     fits: Bools = np.array([number is not None for number in found], bool)
     return np.array([number or 0 for number in found], np.int64), fits
+
+
+def _whole_number(name: str) -> int | None:
+    """Return the number that a string spells as Python does; None if there is none in 64 bits."""
+    number = int(name) if _WHOLE_NUMBER.fullmatch(name) else None
+    return None if number is None or not _INT64.min <= number <= _INT64.max else number

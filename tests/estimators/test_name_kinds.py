@@ -83,6 +83,23 @@ def test_refuses_times_of_another_kind(
         getattr(fitted, learn)(more | {"time": [later.format(n + 1) for n in more["time"]]})
 
 
+@pytest.mark.parametrize("kind", [str, int])
+@pytest.mark.parametrize("number", [-(2**63), 1234567890123456789, 2**63 - 1])
+def test_finds_names_of_19_digits(kind: Any, number: int) -> None:
+    log = {"user": [kind(number), kind(2)], "item": ["a", "b"], "time": [1, 2]}
+    model = NextItem().fit(log)
+    for time, other in ((3, str), (5, int)):
+        assert model.topk(other(number), k=1)["score"] == model.topk(kind(number), k=1)["score"]
+        model.update(log | {"user": [other(number), other(2)], "time": [time, time + 1]})
+    assert set(model.users_.tolist()) == {kind(number), kind(2)}
+
+
+def test_a_number_beyond_64_bits_is_unknown_where_names_are_numbers() -> None:
+    model = NextItem().fit({"user": [1, 2], "item": ["a", "b"], "time": [1, 2]})
+    with pytest.raises(ValueError, match="row 0 of log: column 'user' holds '9223372036854775808'"):
+        model.update({"user": [str(2**63)], "item": ["a"], "time": [3]})
+
+
 def test_refuses_questions_about_times_of_another_kind(tmp_path: Path) -> None:
     NextItem().fit(log_of(("user", "item"), int, 0, 20)).save(tmp_path / "model")
     with pytest.raises(ValueError, match="holds dates, and the model learnt numbers"):

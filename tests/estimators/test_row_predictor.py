@@ -1,4 +1,4 @@
-"""`predictor` of texts and tables: the answers of `topk`, whatever becomes of the classifier."""
+"""`predictor` of texts and tables: the answers of `topk`."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -52,9 +52,13 @@ def test_restricts_answers(made):
         predictor.one(rows[0], exclude="music")
 
 
-def test_further_training_does_not_reach_a_predictor():
-    model, texts = text()
+@pytest.mark.parametrize("made", [text, table])
+def test_later_parameters_do_not_reach_a_predictor(made):
+    model, rows = made()
     predictor = model.predictor(k=1)
-    before = predictor(texts)
-    model.partial_fit(["play some jazz"] * 50, ["weather"] * 50)
-    np.testing.assert_array_equal(predictor(texts)[1], before[1])
+    before = predictor(rows), predictor.one(rows[0])
+    model.set_params(n_jobs=0)  # refused at the next use
+    for answers, earlier in zip((predictor(rows), predictor.one(rows[0])), before, strict=True):
+        np.testing.assert_array_equal(answers[0], earlier[0])
+    with pytest.raises(ValueError, match="n_jobs"):
+        model.topk(rows, 1)
