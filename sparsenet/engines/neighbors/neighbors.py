@@ -147,7 +147,10 @@ class Neighbors:
     def nearest_others(self, points: Rows, sample: I64, k: int, threads: int) -> tuple[I32, F32]:
         """Find the nearest neighbors of a sample of the training points, each excluded from its own neighbors."""
         k_found = k + 1 + (k if self.n_centroids else 0)
-        found = [own.nearest(part, k_found, threads) for own, part in self._with_lists(points)]
+        found = []
+        for own, part in self._with_lists(points):
+            found.append(own.nearest(part, k_found, threads))
+            del own  # before the next lists are read
         release_memory()  # of the lists
         near, products = (np.concatenate(parts) for parts in zip(*found, strict=True))
         products[near == sample[:, None]] = 0
@@ -167,8 +170,13 @@ class Neighbors:
         for begin, end in parts_of(pointers_of(by_row(np.add, sizes, points.indptr)), posting_lists.ENTRIES_AT_A_TIME):
             part = points.slice(begin, end)
             features, numbers = np.unique(part.indices, return_inverse=True)
-            own = replace(self, index=read_lists(index, features.astype(np.int64)), weights=self.weights[features])
-            yield own, Rows(part.indptr, numbers.astype(np.int32), part.data, len(features))
+            queries = Rows(part.indptr, numbers.astype(np.int32), part.data, len(features))
+            yield self._with_features(features.astype(np.int64)), queries
+
+    def _with_features(self, features: I64) -> Self:
+        """Return the neighbors with the lists of some features, read from their file."""
+        assert self.postings is not None
+        return replace(self, index=read_lists(self.postings, features), weights=self.weights[features])
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the fields without the cached properties and what is not saved."""

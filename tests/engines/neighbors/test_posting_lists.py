@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 import tracemalloc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from sparsenet.data import streamed_rows
 from sparsenet.data.point_cache import stored_matrix
 from sparsenet.data.streamed_rows import StreamedRows
 from sparsenet.engines.blend.rounding import rounded_neighbors
-from sparsenet.engines.neighbors import posting_lists
+from sparsenet.engines.neighbors import neighbors, posting_lists
 from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit, peak_memory
 from sparsenet.engines.neighbors.narrow_postings import posting_arrays
 
@@ -160,6 +161,21 @@ def test_searches_read_lists_without_mapping_them(tmp_path: Path, monkeypatch: p
         each.nearest_others(Rows.of(COUNTS), np.arange(N), 5, 1)
         assert len(sizes) > 10
         assert max(sizes) < COUNTS.nnz / 2
+
+
+def test_searches_hold_the_lists_of_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, _ = fit(on_disk(COUNTS, tmp_path), LABELS, 5, seed=0, threads=1)
+    made, read = list[weakref.ref[Any]](), neighbors.read_lists
+
+    def read_lists(*index: Any) -> Any:
+        assert all(each() is None for each in made)
+        own = read(*index)
+        made.append(weakref.ref(own))
+        return own
+
+    monkeypatch.setattr(neighbors, "read_lists", read_lists)
+    found.nearest_others(Rows.of(COUNTS), np.arange(N), 5, 1)
+    assert len(made) > 10
 
 
 def test_parts_of_a_file_are_read_by_position(tmp_path: Path) -> None:
