@@ -8,6 +8,7 @@ import pytest
 
 from sparsenet import Rows
 from sparsenet.core.scratch import FolderScratch, MemoryScratch, get_rows, put_rows, take_rows
+from tests.support.file_limits import files_up_to
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -89,15 +90,9 @@ def test_mapped_arrays_are_read_only(tmp_path):
 
 
 def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        with pytest.raises(
-            OSError, match=f"File too large: some .* the scratch folder {tmp_path}; name another folder"
-        ):
-            FolderScratch(str(tmp_path)).put("some", np.zeros(1000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    message = f"File too large: some .* the scratch folder {tmp_path}; name another folder"
+    with files_up_to(4096), pytest.raises(OSError, match=message):
+        FolderScratch(str(tmp_path)).put("some", np.zeros(1000))
 
 
 NAMES = [f"own.{number}" for number in range(40)]

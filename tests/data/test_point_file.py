@@ -6,7 +6,6 @@ import errno
 import fcntl
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from sparsenet.data.point_file import PointWriter, StoredPoints
 from sparsenet.features.scaled_file import scaled_file
 from sparsenet.features.scaling import Scaling
 from tests.support.data_cases import BACKEND_PARAMS, use_backend
+from tests.support.file_limits import files_up_to
 
 RNG = np.random.default_rng(0)
 
@@ -266,27 +266,20 @@ def test_a_file_cut_while_in_use_is_an_error(tmp_path: Path) -> None:
         stored[250:]
 
 
-@pytest.fixture
-def no_room():
-    """Let files grow to 4 kB at most."""
-    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+def test_no_room_names_the_folder_and_leaves_no_file(tmp_path: Path) -> None:
+    X = points(lambda n: RNG.normal(size=n))
+    stored_matrix(X, tmp_path / "roomy")  # compiles the kernel: Numba writes a file then
+    message = f"File too large.* cache folder {tmp_path}; name another folder"
+    with files_up_to(4096), pytest.raises(OSError, match=message):
+        stored_matrix(X, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["roomy"]
 
 
-def test_no_room_names_the_folder_and_leaves_no_file(tmp_path: Path, no_room: None) -> None:
-    with pytest.raises(OSError, match=f"File too large.* cache folder {tmp_path}; name another folder"):
-        stored_matrix(points(lambda n: RNG.normal(size=n)), tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_no_room_for_the_scaled_points_names_the_folder(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_no_room_for_the_scaled_points_names_the_folder(tmp_path: Path) -> None:
     stored = stored_matrix(points(lambda n: RNG.normal(size=n)), tmp_path)
     stored[:1]  # compiles the kernel: Numba writes a file then
-    request.getfixturevalue("no_room")
-    with pytest.raises(OSError, match=f"File too large.* cache folder {tmp_path}; name another folder"):
+    message = f"File too large.* cache folder {tmp_path}; name another folder"
+    with files_up_to(4096), pytest.raises(OSError, match=message):
         scaled_file(stored, Scaling("rows"))
     assert list(tmp_path.iterdir()) == [Path(stored.path)]
 
