@@ -35,7 +35,7 @@ def needs_by_host(
         name, size = f"{host.n_workers} worker{'s' if host.n_workers > 1 else ''}", of_workers(host)
         if host.is_own:
             here[name] = size
-        else:
+        elif size:
             others.append(HostNeeds({f"{name} on {host.name}": size}, limit if is_given else host.available, False))
     found = [HostNeeds(here, limit, True), *sorted(others, key=lambda each: each.limit - sum(each.needed.values()))]
     return [HostNeeds({name: size for name, size in each.needed.items() if size}, *each[1:]) for each in found[:2]]
