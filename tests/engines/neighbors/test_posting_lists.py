@@ -25,7 +25,7 @@ from sparsenet.data import streamed_rows
 from sparsenet.data.point_cache import stored_matrix
 from sparsenet.data.streamed_rows import StreamedRows
 from sparsenet.engines.blend.rounding import rounded_neighbors
-from sparsenet.engines.neighbors import neighbors, posting_lists
+from sparsenet.engines.neighbors import narrow_postings, neighbors, posting_lists
 from sparsenet.engines.neighbors.fit_neighbors import NeighborRules, fit, peak_memory
 from sparsenet.engines.neighbors.narrow_postings import posting_arrays
 
@@ -165,7 +165,7 @@ def test_searches_read_lists_without_mapping_them(tmp_path: Path, monkeypatch: p
 
 def test_searches_hold_the_lists_of_one_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, _ = fit(on_disk(COUNTS, tmp_path), LABELS, 5, seed=0, threads=1)
-    made, read = list[weakref.ref[Any]](), neighbors.read_lists
+    made, read = list[weakref.ref[Any]](), narrow_postings.read_lists
 
     def read_lists(*index: Any) -> Any:
         assert all(each() is None for each in made)
