@@ -154,7 +154,7 @@ def test_update_is_refused_before_anything_changes(monkeypatch):
 
 
 def test_building_and_updating_take_no_more_memory_than_announced():
-    n, width = 50_000, 16
+    n, width = 90_000, 16  # the scratch memory of a block is less than what is sorted
     weight, bias = np.ones((n, width), np.float32), np.zeros(n, np.float32)
     weight += RNG.normal(size=weight.shape).astype(np.float32)
     examples = Examples(weight[:9000], np.arange(9001), np.arange(9000, dtype=np.int32))
