@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsenet import kernels
+from sparsenet.core.memory import mapping_of
 from sparsenet.core.rows import pointers_of
 from sparsenet.kernels.types import I64
 
@@ -30,9 +31,8 @@ class FileMap(mmap.mmap):
 
 def file_map_of(array: Any) -> FileMap | None:
     """Return the mapping that holds an array; None if there is none."""
-    while array is not None and not isinstance(array, FileMap):
-        array = getattr(array, "base", None)
-    return array
+    mapping = mapping_of(array)
+    return mapping if isinstance(mapping, FileMap) else None
 
 
 def read_parts(array: NDArray[Any], starts: I64, sizes: I64) -> NDArray[Any]:

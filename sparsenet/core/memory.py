@@ -55,10 +55,10 @@ def own_bytes(rows: Sequence[RowSource], shared: Sequence[NDArray[Any]] = ()) ->
 def bytes_in_memory(arrays: Iterable[NDArray[Any]]) -> int:
     """Return the bytes of distinct arrays, without those in files, which the system can write out."""
     distinct = {id(array): array for array in arrays}
-    return sum(array.nbytes for array in distinct.values() if _mapping_of(array) is None)
+    return sum(array.nbytes for array in distinct.values() if mapping_of(array) is None)
 
 
-def _mapping_of(array: Any) -> mmap.mmap | None:
+def mapping_of(array: Any) -> mmap.mmap | None:
     """Return the mapped file that holds an array; None if it is in memory."""
     while array is not None and not isinstance(array, mmap.mmap):
         array = array.obj if isinstance(array, memoryview) else getattr(array, "base", None)
@@ -67,7 +67,7 @@ def _mapping_of(array: Any) -> mmap.mmap | None:
 
 def release_pages(array: Any) -> None:
     """Give pages of a read-only mapping back to the system, so that a mapped matrix does not fill memory."""
-    mapping = _mapping_of(array)
+    mapping = mapping_of(array)
     if mapping is None or not hasattr(mmap, "MADV_DONTNEED"):
         return
     with memoryview(mapping) as view:

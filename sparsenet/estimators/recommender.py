@@ -181,7 +181,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(log, **file)
-        kept, options = self._kept("call fit on all interactions"), self._check()
+        kept, options = self._saved.kept_log("call fit on all interactions"), self._check()
         if sparse.issparse(log) and self._saved.columns is not None:
             raise ValueError("log must have the columns that the model learnt from, got a matrix")
         more = self._read(log, self._saved.columns, file)
@@ -319,13 +319,13 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         if log is None:
             refuse_arguments(file, "without a log there is no file to read")
             fitted, held = second_model(
-                self._kept("pass a log to evaluate on").interactions, split, self._check(), **how
+                self._saved.kept_log("pass a log to evaluate on").interactions, split, self._check(), **how
             )
         elif split is not None:
             events = self._read(log, self._saved.columns, file).over(self.items_)
             held = parts_of(events, split, how["seed"], self.item_counts_)
         else:
-            kept = self._kept("pass split='random' to predict a part of each history from the other part")
+            kept = self._saved.kept_log("pass split='random' to predict a part of each history from the other part")
             plain = replace(self._saved.columns or LogColumns(), time=None, weight=None)
             held = later(kept, self._read(log, plain, file), self.items_, self.item_counts_)
         return measure(fitted, held, ks, exclude_seen=exclude_seen, threads=self._threads())
@@ -341,7 +341,7 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         """Return the names of users, their events, and the position of the first event of each."""
         if history is None:
             refuse_arguments(file, "without a history there is no file to read")
-            kept = self._kept("pass what the users took as history=")
+            kept = self._saved.kept_log("pass what the users took as history=")
             return kept.users, kept.interactions, self._starts
         log = self._read(history, self._saved.columns, file, "history")
         events = history_events(self.items_, log)
@@ -389,12 +389,6 @@ class Recommender(RecommenderSavingMixin, FittedHtmlMixin, BaseEstimator):  # ty
         check_seed(self.random_state)
         self._threads()
         return RecommenderOptions(verbose=optional(switch, "verbose", self.verbose))
-
-    def _kept(self, advice: str) -> Log:
-        """Return the training log, or raise an error with advice if it is not kept."""
-        if self._saved.log is None:
-            raise ValueError(f"the model keeps no users (keep_users=False): {advice}")
-        return self._saved.log
 
     def _threads(self) -> int:
         return n_jobs(self.n_jobs) or default_threads()

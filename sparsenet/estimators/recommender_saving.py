@@ -57,6 +57,12 @@ class Saved:
     n_users: int
     n_events: int
 
+    def kept_log(self, advice: str) -> Log:
+        """Return the training log, or raise an error with advice if it is not kept."""
+        if self.log is None:
+            raise ValueError(f"the model keeps no users (keep_users=False): {advice}")
+        return self.log
+
 
 def pack(parameters: Mapping[str, Any], saved: Saved) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and JSON of an equal model."""
